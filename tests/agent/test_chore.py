@@ -35,7 +35,7 @@ def run(script: str, *words: str) -> str:
     return done.stdout
 
 
-def test_what_the_work_says_is_heard_and_then_it_is_done() -> None:
+def test_messages_of_the_task_arrive_and_then_its_result() -> None:
     said = run("""
         def work(say):
             for number in range(3):
@@ -55,7 +55,7 @@ def test_what_the_work_says_is_heard_and_then_it_is_done() -> None:
         ("KeyboardInterrupt()", "KeyboardInterrupt()"),
     ],
 )
-def test_what_the_work_raises_is_told_in_words(raised: str, words: str) -> None:
+def test_an_error_of_the_task_arrives_as_a_message(raised: str, words: str) -> None:
     said = run(f"""
         def work(say):
             raise {raised}

@@ -66,7 +66,7 @@ def test_what_holds_still_is_carried_once_and_removed_with_its_file(tmp_path: Pa
     assert b'"carried"' in (tmp_path / "node" / "events.jsonl").read_bytes()
 
 
-def test_more_than_is_kept_is_said_once_and_outputs_are_carried(tmp_path: Path) -> None:
+def test_files_over_the_limit_are_reported_once_and_outputs_are_uploaded(tmp_path: Path) -> None:
     warnings: list[str] = []
     copy = copy_of(tmp_path, warnings, limit=10)
     write(Path(copy.code) / "ck ü" / "big", "x" * 100)
@@ -98,7 +98,7 @@ def test_over_the_limit_the_newest_are_carried_and_older_ones_stay_until_then(tm
     assert carried_paths(copy.listing) == {"step-2"}
 
 
-def test_the_child_ends_when_it_is_told(tmp_path: Path) -> None:
+def test_the_child_ends_on_request(tmp_path: Path) -> None:
     spared: set[int] = set()
     carrier = FileCarrier(copy_of(tmp_path, [], limit=10), spared)
     (pid,) = spared

@@ -78,7 +78,7 @@ def test_a_gpu_has_one_holder_and_is_free_when_its_agent_is_dead(
     assert ann.taken_by_others() == {1}
 
 
-def test_who_holds_more_lets_those_go_first_who_wait_with_less(shared: Path) -> None:
+def test_a_queue_with_more_gpus_lets_waiting_queues_with_fewer_go_first(shared: Path) -> None:
     me = identity_of_self()
     ann, bob = (Leases(str(shared), name) for name in ("ann", "bob"))
     assert ann.take({0: me, 1: me})

@@ -96,7 +96,7 @@ def test_one_that_failed_says_why(service: Service) -> None:
     assert found.value.detail == "403 Forbidden"
 
 
-def test_a_service_that_fails_over_it_is_not_asked_for_long(service: Service) -> None:
+def test_a_service_that_fails_is_retried_only_for_a_short_time(service: Service) -> None:
     service.refusal = 500
     with pytest.raises(NotCopied, match="500"):
         opened(service).copy_from_url("http://127.0.0.1/x", "key")

@@ -175,7 +175,7 @@ def test_patience_ends(azurite: Azurite, moto: Moto) -> None:
         assert len(proxy.requests) == 1
 
 
-def test_a_service_that_was_never_heard_from_is_asked_as_often(azurite: Azurite, moto: Moto) -> None:
+def test_a_service_that_never_answered_is_retried_as_often(azurite: Azurite, moto: Moto) -> None:
     """As on a node, which got itself from that very store a moment ago."""
     with proxied(azurite.port) as proxy:
         store = open_behind("azure", proxy, azurite, moto, policy=Policy(first_s=0.01))

@@ -136,7 +136,7 @@ def test_a_body_that_is_not_read_ends_its_connection() -> None:
         assert wire.send("GET", "/x", {}).read() == b"hi"
 
 
-def test_a_refusal_in_the_middle_of_a_body_is_heard() -> None:
+def test_a_refusal_in_the_middle_of_a_body_is_read() -> None:
     refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
     with server(refusal, read=1000) as (port, _):
         answer = Wire(f"http://127.0.0.1:{port}").send("PUT", "/x", {}, bytes(50 << 20))
@@ -236,7 +236,7 @@ def test_the_third_page_is_fetched_while_the_second_is_read() -> None:
         assert list(listed) == ["3"]
 
 
-def test_what_goes_wrong_ahead_is_raised_where_it_is_asked_for() -> None:
+def test_an_error_of_a_read_ahead_is_raised_at_its_own_read() -> None:
     def fail() -> int:
         raise ValueError("dummy")
 

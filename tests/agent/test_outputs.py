@@ -421,7 +421,7 @@ def test_a_store_that_is_away_is_waited_for(azurite: Azurite, tmp_path: Path) ->
         assert line.injected == 3
 
 
-def test_who_wants_it_to_stop_is_heard(azurite: Azurite, tmp_path: Path) -> None:
+def test_a_request_to_stop_is_obeyed(azurite: Azurite, tmp_path: Path) -> None:
     words = bring(blobs(azurite), tmp_path / "spool", keep_on=False)
     assert words == "FolderStopped while the outputs of earlier attempts were restored\n"
     assert restore.read(str(tmp_path / "spool")) is None

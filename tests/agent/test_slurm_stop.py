@@ -27,7 +27,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("status", [0, 225, 229])
-def test_a_job_that_ends_meanwhile_is_passed_over(site: Path, status: int) -> None:
+def test_a_job_that_ends_meanwhile_is_skipped(site: Path, status: int) -> None:
     (site / "status").write_text(str(status))
     cancel(str(site), {"r1": None}, None)
     assert handoff.Handoff(handoff.path_of(str(site), "r1")).stop_order(None) == {"grace_s": None}

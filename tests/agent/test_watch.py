@@ -128,7 +128,7 @@ def test_grace_is_over_some_time(watching: Any) -> None:
     assert one.outcome()["ended"] == [[0, None, signal.SIGKILL]]
 
 
-def test_who_asks_patiently_says_when_it_is_over(watching: Any) -> None:
+def test_a_patient_caller_decides_when_the_wait_ends(watching: Any) -> None:
     one = watching(IGNORE, grace_s=0.0)
     one.until_said(b"up")
     one.ask(watch.STOP_PATIENTLY)
@@ -149,7 +149,7 @@ def test_two_requests_that_come_together_are_two(watching: Any) -> None:
     assert one.outcome()["ended"] == [[0, None, signal.SIGKILL]]
 
 
-def test_a_person_who_asks_counts_more_than_a_peer_that_failed(watching: Any) -> None:
+def test_an_abort_by_a_user_counts_more_than_a_failed_peer(watching: Any) -> None:
     one = watching("trap 'sleep 0.5; exit 4' TERM; sleep 100 & sleep 0.3; echo up; wait")
     one.until_said(b"up")
     one.ask(signal.SIGSTOP)
@@ -185,7 +185,7 @@ def test_signals_of_programs_among_themselves_are_passed_on(watching: Any) -> No
         assert one.outcome()["ended"] == [[0, 5, None]]
 
 
-def test_an_idle_agent_that_is_asked_to_stop_leaves() -> None:
+def test_an_idle_agent_ends_when_it_is_stopped() -> None:
     """A request that is blocked since before the fork, as the supervisor does it, waits and is not lost."""
     signal.pthread_sigmask(signal.SIG_BLOCK, watch.REQUESTS)
     try:

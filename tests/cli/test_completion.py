@@ -64,7 +64,7 @@ def test_runs_are_offered_by_short_and_full_id(home: Path) -> None:
     assert _values("-c lab abort", "r260921-140641") == ["r260921-140641-bcdfgh"]
 
 
-def test_nothing_is_made_or_said_where_there_is_nothing(
+def test_nothing_is_written_or_printed_without_older_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOFER_HOME", str(tmp_path / "none"))

@@ -87,7 +87,7 @@ def test_the_order_can_be_chosen_and_turned(home: Path) -> None:
     assert _names(home, "--filter", "state=failed", "--sort", "gpus", "--reverse") == least[::-1]
 
 
-def test_a_group_is_one_line_and_its_rows_are_shown_when_asked(home: Path) -> None:
+def test_a_group_is_one_line_and_rows_are_shown_on_request(home: Path) -> None:
     lines, _ = _list(home, "--filter", "name=sweep")
     assert "2 ok" in lines[1]
     rows, _ = _list(home, "--group", "ggggg2", "--columns", "short,arg.i")
@@ -137,7 +137,7 @@ def test_export_writes_every_run(home: Path, tmp_path: Path) -> None:
     assert found[0]["tag.lr"] == "0.24"
 
 
-def test_what_is_known_is_shown_when_a_cluster_cannot_be_asked(home: Path) -> None:
+def test_the_ledger_is_shown_when_a_cluster_is_unreachable(home: Path) -> None:
     long_ago = time.time() - 7200
     odd = a_run(
         id="r260921-150000-qqqqq2", state="running", backend="none-such", target="gone", observed_at=long_ago

@@ -112,7 +112,7 @@ def test_flag_over_environment_over_job_file_over_project(project: ConfigProject
     assert project.load().choose_target() == "lab"
 
 
-def test_an_unknown_target_says_who_named_it_and_what_is_near(project: ConfigProject) -> None:
+def test_an_unknown_target_is_reported_with_its_origin_and_similar_names(project: ConfigProject) -> None:
     project.configure("target: labb\ntargets: {lab: {kind: lab, login: x}}")
     with pytest.raises(UnknownName, match=r"no target `labb` \(.*gofer\.yaml:1\)") as caught:
         project.load().target()

@@ -144,7 +144,7 @@ def test_a_signed_address_opens_the_file_for_anybody(seeds: Project) -> None:
         assert answer.read() == b"signed"
 
 
-def test_no_credential_is_said_or_kept(seeds: Project, azurite: Azurite) -> None:
+def test_no_credential_is_printed_or_kept(seeds: Project, azurite: Azurite) -> None:
     seeds.write("data/a", b"1")
     said = [seeds.gofer("--debug", "-c", name, "u", "data/a") for name in ("c1", "c2")]
     said += [seeds.gofer("--debug", "-c", "c2", "-f", "c1", "u", "data/a")]

@@ -122,7 +122,7 @@ def test_from_another_folder_and_with_a_target(voc: Project, tmp_path: Path) -> 
             assert file.read() == b"#!/bin/sh\n"
 
 
-def test_a_folder_that_is_packed_anew_meanwhile(voc: Project) -> None:
+def test_a_folder_that_is_packed_again_meanwhile(voc: Project) -> None:
     folder = gofer.PackedFolder("data/voc20")
     for path in (voc.data / "voc20/part0").iterdir():
         path.write_bytes(b"new")

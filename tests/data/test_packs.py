@@ -268,7 +268,7 @@ def test_two_writers_at_once_lose_nothing(store: MemoryStore, tmp_path: Path) ->
     assert found == {f"r/{w}-{n}": b"%d %d" % (w, n) for w in range(4) for n in range(20)}
 
 
-def test_a_file_that_changes_while_it_is_read_is_told_of(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "growing"
     path.write_bytes(b"x" * (fill.PACK_BYTES + 10))
     filler = Filler()

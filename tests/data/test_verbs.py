@@ -22,7 +22,7 @@ def test_up_away_and_down_again(project: Project) -> None:
     same(before, project.data / "voc20", programs=False)
 
 
-def test_what_is_there_is_skipped_and_said_to_be(project: Project) -> None:
+def test_existing_files_are_skipped_and_counted(project: Project) -> None:
     project.write("data/a", "1")
     project.gofer("u", "data/a")
     assert "nothing to do: 1 file is there already" in project.gofer("u", "data/a").err
@@ -31,7 +31,7 @@ def test_what_is_there_is_skipped_and_said_to_be(project: Project) -> None:
     assert project.gofer("cat", "data/a").out == "2"
 
 
-def test_files_and_folders_are_told_apart_by_themselves(project: Project) -> None:
+def test_files_and_folders_are_distinguished(project: Project) -> None:
     project.write("data/x/one", "1")
     project.write("data/two", "2")
     project.gofer("u", "data/x", "data/two")
@@ -217,7 +217,7 @@ def test_url_of_a_file_in_a_folder_is_its_own(project: Project) -> None:
 # -- removing
 
 
-def test_rm_needs_a_yes_where_nobody_can_be_asked(project: Project) -> None:
+def test_rm_needs_yes_without_a_terminal(project: Project) -> None:
     project.write("data/coco/a", b"12")
     project.write("data/coco/b", b"3")
     project.gofer("u", "data/coco")
@@ -304,7 +304,7 @@ def test_cp_wants_a_store_on_one_side(project: Project) -> None:
     assert "neither `./a` nor `./b` is in a store" in done.err
 
 
-def test_sync_deletes_only_when_told_and_only_inside(project: Project) -> None:
+def test_sync_deletes_only_with_the_option_and_only_inside(project: Project) -> None:
     for name in ("x/keep", "x/old", "y"):
         project.write(f"data/{name}", name)
     project.gofer("u", "data")

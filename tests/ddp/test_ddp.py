@@ -105,7 +105,9 @@ def test_mpirun_alone_without_gofer(home: Home, python: str) -> None:
     assert "rank 1 of 2 on cpu" in done.stdout
 
 
-def test_processes_that_cannot_meet_are_told_what_is_missing(home: Home, python: str) -> None:
+def test_processes_without_a_rendezvous_get_an_error_that_names_what_is_missing(
+    home: Home, python: str
+) -> None:
     environ = {
         **home.environ, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
         "OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1",

@@ -84,7 +84,7 @@ def test_nobody_submits_when_the_drill_itself_broke(tmp_path: Path) -> None:
     assert threading.active_count() == before
 
 
-def test_what_is_told_has_failures_delays_and_blobs_apart(tmp_path: Path) -> None:
+def test_the_summary_has_failures_delays_and_blobs_separately(tmp_path: Path) -> None:
     with azure_drill(tmp_path, 1) as site:
         site.service._met.update({PUT_LOST: 2, "503": 1, "slow": 3})
         site.blobs._met.update({"blob: 500": 4, "blob: slow": 5, "blob: slow answer": 6})
@@ -105,7 +105,7 @@ def test_what_is_told_has_failures_delays_and_blobs_apart(tmp_path: Path) -> Non
 # -- trouble
 
 
-def test_only_what_a_request_met_is_counted(azure: Azure) -> None:
+def test_only_faults_that_a_request_met_are_counted(azure: Azure) -> None:
     faults = ServiceFaults(azure)
     assert azure.arm("GET", "/jobs")[0] == 200
     faults._inject("503", KINDS["503"], 1)
@@ -173,7 +173,7 @@ def test_a_persons_clock_is_wrong_for_a_while_and_then_right(
     assert faults.met_by_clients() == Counter({name: 1})
 
 
-def test_trouble_that_meets_nobody_leaves_nothing(azure: Azure) -> None:
+def test_a_fault_that_no_request_meets_leaves_no_rule(azure: Azure) -> None:
     faults, rng = ServiceFaults(azure, {"409": replace(KINDS["409"], wait_s=0.1)}), Random(1)
     for _ in range(6):
         faults.make(rng)
@@ -245,7 +245,7 @@ def test_a_late_blob_is_no_failure(line: tuple[BlobFaults, ObjectService]) -> No
     assert faults.delays() == Counter({"blob: slow": 1})
 
 
-def test_troubles_are_made_and_cleared_together_and_the_blobs_counted_apart(
+def test_both_fault_sources_work_together_and_count_separately(
     azure: Azure, line: tuple[BlobFaults, ObjectService]
 ) -> None:
     blobs, objects = line
@@ -262,7 +262,7 @@ def test_troubles_are_made_and_cleared_together_and_the_blobs_counted_apart(
     assert objects.head("a") is None
 
 
-def test_trouble_beside_that_itself_fails_is_not_passed_over(azure: Azure) -> None:
+def test_an_error_of_the_second_fault_source_is_raised(azure: Azure) -> None:
     service = ServiceFaults(azure, {"503": replace(KINDS["503"], weight=1e9, wait_s=0.1)})
     with pytest.raises(RuntimeError, match="itself broke"):
         CombinedFaults(service, Broken(), share=1.0).make(Random(1))

@@ -269,7 +269,7 @@ def test_processes_of_a_home_are_found_and_swept(tmp_path: Path) -> None:
     assert idle.belonging(tmp_path / "home") == []
 
 
-def test_the_tree_is_the_same_every_time_and_has_the_size_asked_for(tmp_path: Path) -> None:
+def test_the_tree_is_the_same_every_time_and_has_the_requested_size(tmp_path: Path) -> None:
     contents = []
     for name in ("one", "two"):
         folder = tmp_path / name

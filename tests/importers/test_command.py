@@ -94,7 +94,7 @@ def test_json(project: Project) -> None:
     }
 
 
-def test_other_commands_go_on_working_on_what_was_written(project: Project) -> None:
+def test_other_commands_still_read_what_was_written(project: Project) -> None:
     """Also where a kind is not there, whatever this release has."""
     project.gofer("config", "import", "xt_config.yaml", "aux_data/aml/aml.yaml")
     assert "lab" in project.gofer("target", "list").out

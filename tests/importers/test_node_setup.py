@@ -88,9 +88,7 @@ def test_packages_come_before_the_compile_script(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("allowed", "uses"), [(0, True), (1, False)])
-def test_root_is_asked_for_only_where_it_is_needed_and_to_be_had(
-    node: Node, allowed: int, uses: bool
-) -> None:
+def test_root_is_requested_only_if_it_is_needed_and_possible(node: Node, allowed: int, uses: bool) -> None:
     node.program("sudo", SUDO.replace("ALLOWED", str(allowed)))
     node.write("requirements.txt", "")
     node.write("compile.aml.sh", "echo compiled\n")

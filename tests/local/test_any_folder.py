@@ -33,7 +33,7 @@ def test_last_is_the_newest_run_of_this_project(home: Home, tmp_path: Path) -> N
     home.gofer("abort", "last", "--grace", "0s", cwd=two)
 
 
-def test_a_run_of_another_home_is_not_said_to_be_stopped(home: Home, tmp_path: Path) -> None:
+def test_a_run_of_another_home_is_not_reported_as_stopped(home: Home, tmp_path: Path) -> None:
     store = tmp_path / "store"
     text = f"targets: {{local: {{kind: local, store: fs}}}}\nstores: {{fs: {{url: 'file://{store}'}}}}\n"
     store.mkdir()

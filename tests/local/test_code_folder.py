@@ -87,7 +87,7 @@ def test_a_member_of_a_uv_workspace_brings_its_siblings(home: Home) -> None:
     assert "code: 1 file," in home.gofer("submit", "true", cwd=root / "libs" / "left-out").err
 
 
-def test_much_outside_of_the_folder_is_asked_about_or_refused(home: Home, repo: Path) -> None:
+def test_many_files_outside_of_the_folder_need_a_confirmation(home: Home, repo: Path) -> None:
     (repo / "many").mkdir()
     for number in range(_MANY):
         (repo / "many" / str(number)).touch()
@@ -158,7 +158,7 @@ def test_more_than_a_gibibyte_outside_of_the_folder_is_refused(home: Home, repo:
     assert "(git) holds at least 1 file, 1.0 GiB, outside of `exp`: nothing was sent" in refused.err
 
 
-def test_much_to_read_is_said(home: Home, repo: Path) -> None:
+def test_a_large_code_folder_is_reported(home: Home, repo: Path) -> None:
     assert "reading" not in home.gofer("submit", "true", cwd=repo).err
     with (repo / "large").open("wb") as file:
         file.truncate((1 << 30) + 1)

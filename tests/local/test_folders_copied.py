@@ -94,7 +94,7 @@ def test_an_empty_folder_is_there_and_empty(home: FolderHome) -> None:
     assert seen(home)[1] == {}
 
 
-def test_a_file_that_a_command_spoilt_is_fetched_again(file_home: FolderHome) -> None:
+def test_a_file_that_a_command_damaged_is_fetched_again(file_home: FolderHome) -> None:
     file_home.put({"x": b"right"})
     file_home.run("sh", "-c", "echo wrong > data/x; echo more > data/y")
     assert seen(file_home)[1] == digests({"x": b"right"})

@@ -146,7 +146,7 @@ def test_a_run_that_failed_anyway_also_says_that_its_files_were_not_sent(
     assert done["why"].startswith("exited with 7; the files in `out` were not sent to ")
 
 
-def test_who_wants_the_end_at_once_does_not_wait_for_the_store(watched: tuple[FolderHome, Proxy]) -> None:
+def test_an_abort_without_grace_does_not_wait_for_the_store(watched: tuple[FolderHome, Proxy]) -> None:
     home, proxy = watched
     proxy.faults = lambda request: Fault("stall") if "/me/out/" in request.path else None
     run_id = home.begin("python", "-c", LEAVE, "result")

@@ -31,9 +31,7 @@ def test_submit_the_end_and_q_say_that_it_saw_no_gpu(box: Home) -> None:
 @pytest.mark.parametrize(
     "words", [("-n", "1"), ("-n", "0"), ("-t", "plain"), ("--dry-run", "-n", "0")], ids="_".join
 )
-def test_nothing_is_said_where_gpus_were_asked_for_or_are_not_there(
-    box: Home, words: tuple[str, ...]
-) -> None:
+def test_no_message_for_runs_with_gpus_and_machines_without(box: Home, words: tuple[str, ...]) -> None:
     done = box.gofer("submit", "--no-code", *(() if "--dry-run" in words else ("--wait",)), *words, "true")
     assert "GPU" not in done.err
 

@@ -47,7 +47,7 @@ def check_nothing_left(home: Home) -> None:
     until(lambda: not any((home.queue_home / "work").iterdir()), "the working copies to go")
 
 
-def test_files_of_a_run_that_is_lost_come_home(home: Home, tmp_path: Path) -> None:
+def test_files_of_a_lost_run_are_kept(home: Home, tmp_path: Path) -> None:
     run = submit(home)
     kill_agent(home, run)
     assert home.wait(run)[0]["state"] == "lost"

@@ -103,7 +103,7 @@ def test_the_contract_wins_over_the_callers_variables(big: Home) -> None:
     )
 
 
-def test_one_process_is_told_of_no_others_unless_it_asks(home: Home) -> None:
+def test_one_process_gets_no_rank_variables_by_default(home: Home) -> None:
     """The person's own variables stay; those of a run that submits another do not."""
     told = {"GOFER_RANK_VARIABLES": "always"}
     shell = {"MASTER_PORT": "77"}

@@ -39,7 +39,7 @@ def project(home: Home) -> Path:
     return folder
 
 
-def test_what_stays_behind_is_said_once(home: Home, project: Path) -> None:
+def test_files_that_are_left_out_are_reported_once(home: Home, project: Path) -> None:
     first = home.gofer("submit", "true").err
     assert "left out by .gitignore: " in first
     assert "data/ (2 files, 12 B)" in first

@@ -112,7 +112,7 @@ def slow_mpirun(home: Home) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{home.environ['PATH']}"}
 
 
-def test_an_abort_is_heard_while_mpirun_prepares(home: Home, program: str) -> None:
+def test_an_abort_works_while_mpirun_prepares(home: Home, program: str) -> None:
     words = ("submit", "-Q", "--no-code", "--launcher", "mpi", program)
     run = home.gofer(*words, env=slow_mpirun(home)).out.strip()
     until(lambda: [one for one in home.processes().values() if one.startswith("sleep 600")], "mpirun")
@@ -143,7 +143,7 @@ def test_an_mpirun_that_fails_is_quoted(home: Home, program: str) -> None:
     assert logs(run) == {}
 
 
-def test_a_machine_without_mpirun_is_told_before_anything_is_sent(home: Home) -> None:
+def test_a_machine_without_mpirun_is_an_error_before_anything_is_sent(home: Home) -> None:
     done = home.gofer(
         "submit", "--no-code", "--launcher", "mpi", "/bin/true", status=1, env={"PATH": "/nowhere"}
     )
@@ -159,7 +159,7 @@ def test_rows_of_an_array_have_an_mpirun_each(home: Home, program: str) -> None:
         assert "mpi rank 1 of 2 sum 1" in home.log(f"{group}-{row}", "--rank", "1")
 
 
-def test_hosts_are_named_with_their_room_in_order() -> None:
+def test_hosts_are_listed_in_order_with_their_slots() -> None:
     words = mpi.render(mpi.MpiCommand(["b2", "a1"], 4, "r1", 2), as_root=False)
     assert words[: words.index("-np") + 2] == [
         *("mpirun", "--bind-to", "none", "--map-by", "ppr:4:node:oversubscribe", "--rank-by", "slot"),

@@ -68,7 +68,7 @@ def elsewhere(home: ObjectStoreHome, stores: str) -> ObjectStoreHome:
     return other
 
 
-def test_a_run_goes_on_from_another(home: ObjectStoreHome) -> None:
+def test_a_run_continues_from_another(home: ObjectStoreHome) -> None:
     """Files, links and outputs come from the store to the node; extract gives them back as they were."""
     script = (
         "cat ck/step $0/step latest 2>/dev/null; mkdir -p ck empty; echo step >> ck/step; chmod 750 ck/step; "
@@ -181,7 +181,7 @@ def test_a_log_that_is_followed_comes_whole(home: ObjectStoreHome) -> None:
     assert home.log(run_id, "-f").splitlines() == [f"line {number}" for number in range(1, 41)]
 
 
-def test_everything_may_be_killed_and_arrives_all_the_same(home: ObjectStoreHome) -> None:
+def test_files_arrive_although_every_process_is_killed(home: ObjectStoreHome) -> None:
     flag = home.root / "go"
     script = f"echo before; while [ ! -e {flag} ]; do sleep 0.1; done; echo after"
     run_id = home.submit("bash", "-c", script)

@@ -114,7 +114,7 @@ def test_mpiruns_ranks_are_its_own_and_its_end_is_the_runs(home: Home) -> None:
     assert home.wait(run_id)[0]["state"] == "cancelled"
 
 
-def test_a_launcher_in_a_script_is_named_and_started_as_the_person_said(big: Home) -> None:
+def test_a_launcher_in_a_script_is_reported_and_started_as_requested(big: Home) -> None:
     below = big.folder / "below"
     below.mkdir()
     (below / "run.sh").write_text("#!/bin/sh\ntorchrun x.py\n")

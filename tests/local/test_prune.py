@@ -150,7 +150,7 @@ def test_copies_of_logs_go_and_what_is_nobodys_copy_stays(home: Home) -> None:
     assert "hello" in home.gofer("q", second).out
 
 
-def test_a_run_that_goes_on_keeps_its_copies(home: Home) -> None:
+def test_a_running_run_keeps_its_copies(home: Home) -> None:
     run = home.submit("sh", "-c", "echo up; sleep 100")
     home.until_logged(run, "up")
     home.gofer("q", run)
@@ -297,7 +297,7 @@ def test_runs_of_another_machine_are_left_to_it(home: Home) -> None:
     assert "1 more run" in done.err and home.run_folder(run).exists()
 
 
-def test_a_removal_of_runs_that_was_killed_goes_on_and_sends_nothing_again(home: Home) -> None:
+def test_a_killed_removal_of_runs_is_completed_and_submits_nothing_again(home: Home) -> None:
     run = ended(home)
     (home.run_folder(run) / "run.json").unlink()  # the first that goes
     assert kinds(pruned(home, *NOW, "--runs")) == ["run"]

@@ -54,7 +54,7 @@ def test_what_would_only_happen_again_is_not_tried_again(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_the_time_limit_is_tried_again_when_asked_for(home: Home) -> None:
+def test_a_time_limit_is_retried_on_request(home: Home) -> None:
     words = ["--retries", "1", "--retry-on", "time-limit", "--time-limit", "10s", "--grace", "0"]
     run = home.finish(*words, "sh", "-c", '[ "$GOFER_ATTEMPT" = 2 ] || sleep 100')
     assert [one["reason"] for one in run["attempts"]] == ["time-limit", None]

@@ -61,7 +61,7 @@ def test_input_of_several_processes_and_of_an_array(home: Home) -> None:
     assert home.log(f"{run}-1") == "2 in\n"
 
 
-def test_a_loop_keeps_its_list_and_is_told_once(home: Home) -> None:
+def test_a_loop_keeps_its_list_and_is_reported_once(home: Home) -> None:
     (home.folder / "list").write_text("1\n2\n3\n")
     loop = "while read x; do gofer submit --no-code echo $x; done"
     for script in (f"{loop} < list", f"cat list | {loop}"):

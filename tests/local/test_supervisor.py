@@ -109,7 +109,7 @@ def test_a_run_does_not_end_with_another_whose_agent_called_its_supervisor(home:
     assert home.log(two) == "ended\n"
 
 
-def test_what_waits_goes_on_waiting_and_starts_once(home: Home) -> None:
+def test_waiting_runs_stay_in_the_queue_and_start_once(home: Home) -> None:
     gate, order = home.root / "gate", home.root / "order"
     alone = ["--cpus", str(CORES), "sh", "-c"]
     first = home.submit(*alone, f"until [ -e {gate} ]; do sleep 0.05; done")
@@ -183,7 +183,7 @@ def test_a_lost_run_is_tried_again_if_the_policy_says_so(home: Home) -> None:
     assert [home.log(run, "--attempt", number) for number in "12"] == ["attempt 1\n", "attempt 2\n"]
 
 
-def test_an_agent_told_to_end_as_by_a_shutdown_is_a_lost_run_too(home: Home) -> None:
+def test_an_agent_that_gets_sigterm_as_in_a_shutdown_is_a_lost_run_too(home: Home) -> None:
     """The command gets SIGTERM first, as in an abort, although no user wanted the run to end."""
     script = "trap 'echo asked; exit 3' TERM; echo up; sleep 1000 & wait"
     run = home.submit("--retries", "1", "sh", "-c", f'[ "$GOFER_ATTEMPT" = 2 ] || {{ {script}; }}')

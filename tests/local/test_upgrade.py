@@ -72,7 +72,7 @@ def pair(tmp_path: Path, source: Path) -> Iterator[Pair]:
     closed(made)
 
 
-def test_runs_of_both_versions_go_on_where_an_older_supervisor_is(
+def test_runs_of_both_versions_continue_under_an_older_supervisor(
     pair: Pair, source: Path, tmp_path: Path
 ) -> None:
     """The older supervisor may end at a request that it cannot read: this version's takes over."""

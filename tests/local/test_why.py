@@ -39,7 +39,7 @@ def short(run: str) -> str:
     return run.rpartition("-")[2]
 
 
-def test_a_waiting_run_is_told_who_holds_its_gpus(gpu_home: Home) -> None:
+def test_why_names_the_runs_that_hold_the_gpus(gpu_home: Home) -> None:
     holder = hold(gpu_home, "-t", "four", "-n", "3", "--single")
     first = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
     second = gpu_home.submit("-t", "four", "-n", "2", "--single", "true")
@@ -64,7 +64,7 @@ def test_the_estimate_is_the_end_of_the_time_limits(gpu_home: Home) -> None:
     stop(gpu_home, holder, waiting)
 
 
-def test_a_run_without_room_on_the_processors_says_so(home: Home) -> None:
+def test_why_reports_missing_processors(home: Home) -> None:
     cores = json.loads(home.gofer("list", "nodes", "--json").out)[0]["cpus"]
     holder = hold(home, "--cpus", str(cores))
     waiting = home.submit("true")
@@ -73,7 +73,7 @@ def test_a_run_without_room_on_the_processors_says_so(home: Home) -> None:
     stop(home, holder, waiting)
 
 
-def test_a_run_that_would_fit_says_whom_it_would_delay(gpu_home: Home) -> None:
+def test_why_names_the_run_that_a_start_would_delay(gpu_home: Home) -> None:
     holder = hold(gpu_home, "-t", "four", "-n", "3", "--single", "--time-limit", "1h")
     head = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
     behind = gpu_home.submit("-t", "four", "-n", "1", "true")
@@ -162,7 +162,7 @@ def test_a_run_that_succeeded_is_one_line(home: Home) -> None:
     assert len(home.gofer("why", "last").out.splitlines()) == 1
 
 
-def test_a_group_is_told_by_reason_with_an_example_of_each(home: Home) -> None:
+def test_why_lists_the_runs_of_a_group_by_reason_with_an_example_of_each(home: Home) -> None:
     script = "echo row {x}; exit $(( {x} % 3 ))"
     run = home.finish("--each", "x=0,1,2,3,4,5,6", "sh", "-c", script)
     found = why(home, run["id"])

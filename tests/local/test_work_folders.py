@@ -78,12 +78,12 @@ def test_a_socket_is_bound_in_a_folder_of_the_users_own_where_the_home_is_long(
     assert not list(place.glob("gofer-*/w/*"))
 
 
-def test_files_and_copies_over_the_limit_come_home_from_there(long_home: Home, place: Path) -> None:
+def test_files_and_copies_over_the_limit_are_fetched_from_the_machine(long_home: Home, place: Path) -> None:
     check_that_files_come_home(long_home, place)
 
 
 @pytest.mark.root
-def test_files_and_copies_over_the_limit_come_home_from_another_disk(long_home: Home, place: Path) -> None:
+def test_files_and_copies_over_the_limit_are_kept_on_another_disk(long_home: Home, place: Path) -> None:
     """A disk that has less space than that of the queue is not used; this one says that it has enough."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20g,mode=1777", "tmpfs", place], check=True)
     try:

@@ -267,7 +267,7 @@ def ordinary_home() -> Iterator[Home]:
 
 
 @pytest.mark.root
-def test_what_cannot_be_raised_again_is_said() -> None:
+def test_a_limit_that_cannot_be_raised_is_reported() -> None:
     """An ordinary user's queue was started by a shell with lower limits, which only root could raise."""
     with ordinary_home() as home:
         gate = home.root / "gate"
@@ -296,7 +296,7 @@ def test_what_cannot_be_raised_again_is_said() -> None:
 
 
 @pytest.mark.root
-def test_what_root_without_its_capabilities_cannot_raise_is_said(home: Home) -> None:
+def test_a_limit_that_root_without_capabilities_cannot_raise_is_reported(home: Home) -> None:
     """Root of a container has the rights to files, but not those to raise limits."""
     home.prefix = ("setpriv", "--bounding-set", "-sys_resource,-sys_nice")
     gate = home.root / "gate"

@@ -44,7 +44,7 @@ def folder_of(home: Home, run: str) -> Path:
 
 
 @pytest.mark.parametrize("name", BAD_ENDS)
-def test_an_end_that_no_queue_writes_is_passed_over(home: Home, other: Home, name: str) -> None:
+def test_an_end_of_an_unknown_form_is_skipped(home: Home, other: Home, name: str) -> None:
     bad, good = finished(home), finished(home)
     (folder_of(home, bad) / "ends.jsonl").write_text(BAD_ENDS[name].replace("ID", bad) + "\n")
     shown = json.loads(other.gofer("list", "runs", "--everywhere", "--json").out)

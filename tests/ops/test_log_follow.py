@@ -94,7 +94,7 @@ def test_starts_at_the_last_lines_of_the_newest_attempt() -> None:
     assert said == []
 
 
-def test_one_attempt_asked_for_ends_when_the_next_begins() -> None:
+def test_following_one_attempt_ends_when_the_next_begins() -> None:
     store = MemoryStore()
     folder = RunFolder(store, RUN)
     folder.log(b"one\n", attempt=1)

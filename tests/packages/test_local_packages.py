@@ -110,7 +110,7 @@ def test_the_packages_of_a_project_are_built_once_and_the_project_is_the_runs_ow
     assert len(environments(home)) == 2
 
 
-def test_a_changed_environment_is_built_anew_and_left_to_those_who_use_it(home: Home) -> None:
+def test_a_changed_environment_is_built_again_and_running_users_keep_the_old_one(home: Home) -> None:
     write_wheel(home.folder / "wheels", "alpha")
     (home.folder / "requirements.txt").write_text("alpha\n")
     home.configure("job: {packages: pip, wheels: wheels}\n")

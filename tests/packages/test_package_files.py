@@ -62,7 +62,7 @@ def test_the_file_is_chosen_by_its_kind_then_by_its_folder(
 @pytest.mark.parametrize(
     "text", [SETTINGS_ALONE, '[project]\nname = "x"\ndynamic = ["dependencies"]\n', "not = [toml"]
 )
-def test_a_pyproject_that_lists_no_packages_is_passed_over(text: str) -> None:
+def test_a_pyproject_without_packages_is_ignored(text: str) -> None:
     assert find("auto", ".", {"pyproject.toml": text}.get) is None
 
 
@@ -118,7 +118,7 @@ def test_a_list_holds_what_it_includes_and_not_the_project(tmp_path: Path) -> No
         ("-e .[dev,every-part]\n.[dev]", ["plain", "pytest", "black"]),
     ],
 )
-def test_the_extras_of_the_project_that_a_line_names_are_asked_for(
+def test_the_extras_of_the_project_in_a_line_are_installed(
     tmp_path: Path, line: str, lines: list[str]
 ) -> None:
     text = PYPROJECT.replace('    "numpy>=1.20,<3",  # with extras and markers\n', "")

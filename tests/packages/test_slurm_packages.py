@@ -28,7 +28,7 @@ def write_list(folder: Path) -> None:
     (folder / "requirements.txt").write_text("alpha\n")
 
 
-def test_on_the_login_node_packages_are_built_when_asked_for(tmp_path: Path, slurm: Slurm) -> None:
+def test_packages_are_built_on_the_login_node_on_request(tmp_path: Path, slurm: Slurm) -> None:
     home = SlurmHome(tmp_path, slurm)
     write_list(home.folder)
     plain = home.gofer("submit", "--wait", "true")

@@ -29,7 +29,7 @@ def home(tmp_path: Path, ssh_hosts: SshHosts) -> Iterator[Home]:
     yield made
 
 
-def test_the_packages_of_the_code_are_there_unless_told_otherwise(home: Home, ssh_hosts: SshHosts) -> None:
+def test_the_packages_of_the_code_are_installed_by_default(home: Home, ssh_hosts: SshHosts) -> None:
     write_wheel(home.folder / "wheels", "alpha")
     (home.folder / "requirements.txt").write_text("alpha\n")
     show = "import alpha, os, sys; print(alpha.VERSION, sys.prefix == os.path.abspath('.venv'))"

@@ -28,7 +28,7 @@ def write(home: SlurmHome, name: str, *lines: str, body: str) -> None:
     (home.folder / name).write_text("\n".join(text))
 
 
-def test_a_script_starts_once_with_what_it_asked_for(home: SlurmHome) -> None:
+def test_a_script_starts_once_with_its_resources(home: SlurmHome) -> None:
     """Not once for each GPU, with the options of the script before those of the target."""
     write(
         home,
@@ -90,7 +90,7 @@ def test_gofers_flags_and_the_words_of_sbatch_win_over_the_script(home: SlurmHom
     assert "`--parsable` is not followed" in done.err
 
 
-def test_a_script_has_the_signal_it_asked_for_and_its_own_time_limit(home: SlurmHome) -> None:
+def test_a_script_gets_its_signal_and_its_own_time_limit(home: SlurmHome) -> None:
     """The signal comes to the script alone, and gofer's limit just before Slurm's, so that it is named."""
     write(
         home,
@@ -102,7 +102,7 @@ def test_a_script_has_the_signal_it_asked_for_and_its_own_time_limit(home: Slurm
     assert home.log(run) == "up\nsignal\n"
 
 
-def test_bash_ignores_the_options_and_that_is_said(home: SlurmHome) -> None:
+def test_a_command_of_bash_ignores_the_options_with_a_message(home: SlurmHome) -> None:
     write(home, "job.sh", "--gres=gpu:4", body='echo "GPUs: $CUDA_VISIBLE_DEVICES"')
     done = home.gofer("submit", "--wait", "bash", "job.sh")
     assert "bash ignores the `#SBATCH` lines of job.sh; `gofer submit job.sh` follows them" in done.err

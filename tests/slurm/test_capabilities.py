@@ -72,7 +72,7 @@ def test_why_a_run_waits(home: SlurmHome, backend: SlurmBackend) -> None:
     assert backend.waiting(RunRef("r000101-000000-bbbbbb")) is None
 
 
-def test_a_time_limit_that_can_never_be_met_is_told(home: SlurmHome, backend: SlurmBackend) -> None:
+def test_a_time_limit_above_the_sites_is_reported(home: SlurmHome, backend: SlurmBackend) -> None:
     home.target("partition: short")
     run = home.submit("--time-limit", "1h", "true")
 

@@ -100,7 +100,7 @@ def test_success_whose_last_word_was_lost_with_the_node_is_not_run_again(handoff
     assert line is not None and (status, line["state"], len(line["attempts"])) == (0, "succeeded", 1)
 
 
-def test_earlier_attempts_are_told_too(handoff: Handoff) -> None:
+def test_earlier_attempts_are_shown_too(handoff: Handoff) -> None:
     publish(handoff, 1, record("lost", "preempted", None), record("lost", "preempted", None))
     publish(handoff, 2, None, None)
     publish(handoff, 4, record("succeeded"), record("succeeded"))
@@ -113,7 +113,7 @@ def test_earlier_attempts_are_told_too(handoff: Handoff) -> None:
     ]
 
 
-def test_a_retry_that_cannot_be_had_is_told(handoff: Handoff) -> None:
+def test_a_retry_that_is_not_possible_is_reported(handoff: Handoff) -> None:
     """There is no `scontrol` here."""
     request = {**handoff.request(), "retries": 1}
     handoff.write("request.json", json.dumps(request).encode())

@@ -58,7 +58,7 @@ def request_of(run: str) -> tuple[dict[str, Any], str]:
     return {"id": run, "rows": [], "store": None}, script
 
 
-def test_an_answer_that_is_lost_is_asked_after(home: SlurmHome) -> None:
+def test_a_job_is_found_after_its_answer_was_lost(home: SlurmHome) -> None:
     install(home, sbatch=f'{REAL} "$@" > /dev/null; {LOST}')
     check(home, home.submit(*COUNT))
 
@@ -71,7 +71,7 @@ def test_a_submission_that_never_arrived_goes_out_with_the_next_command(home: Sl
     check(home, run)
 
 
-def test_a_killed_sbatch_that_had_sent_is_asked_after(home: SlurmHome) -> None:
+def test_a_job_is_found_after_its_sbatch_was_killed(home: SlurmHome) -> None:
     install(home, sbatch=f'{REAL} "$@" > /dev/null; kill -9 $$')
     check(home, home.submit(*COUNT))
 
@@ -99,7 +99,7 @@ exec /usr/bin/squeue "$@"
     check(home, run)
 
 
-def test_an_answer_that_is_no_number_is_asked_after(home: SlurmHome) -> None:
+def test_a_job_is_found_after_an_answer_without_a_number(home: SlurmHome) -> None:
     install(home, sbatch=f'{REAL} "$@" > /dev/null; echo Welcome; exit 0')
     check(home, home.submit(*COUNT))
 

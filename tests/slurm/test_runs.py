@@ -39,7 +39,7 @@ def test_eight_gpus_are_eight_ranks_on_two_nodes(home: SlurmHome) -> None:
     assert said == [f"{rank}/8 on {node} sees 0,1,2,3" for rank, node in enumerate(nodes)]
 
 
-def test_a_run_that_asks_for_no_gpu_sees_none_and_it_is_said(home: SlurmHome) -> None:
+def test_a_run_without_gpus_sees_none_and_it_is_reported(home: SlurmHome) -> None:
     done = home.gofer("submit", "--no-code", "--wait", "sh", "-c", "echo sees ${CUDA_VISIBLE_DEVICES-all}")
     assert "has 4 GPUs; this run asks for none and sees none" in done.err
     assert "succeeded; saw no GPU" in done.err
@@ -190,7 +190,7 @@ def test_an_agent_that_is_killed_is_a_lost_run(home: SlurmHome) -> None:
     assert done["detail"] == "node 0 left no record of its end, and srun exited with 137"
 
 
-def test_a_job_that_slurm_forgot_is_told_by_its_folder(home: SlurmHome, tmp_path: Path) -> None:
+def test_a_job_that_slurm_forgot_gets_its_state_from_its_folder(home: SlurmHome, tmp_path: Path) -> None:
     run = home.submit("sh", "-c", "exit 3")
     until((home.run_folder(run) / "ends.jsonl").exists, "the end")
     blind = {"PATH": f"{_silent_squeue(tmp_path)}:{home.environ['PATH']}"}

@@ -54,7 +54,7 @@ def test_the_books_tell_of_a_job_that_the_queue_forgot(home: SlurmHome, forgetfu
     )
 
 
-def test_rows_that_never_started_are_told_together_in_the_books(
+def test_rows_that_never_started_are_one_entry_of_sacct(
     home: SlurmHome, tmp_path: Path, forgetful: dict[str, str]
 ) -> None:
     holder = home.slurm.sbatch("sleep 300", "-N3", "--exclusive", "--output=/dev/null", cwd=tmp_path)

@@ -94,7 +94,7 @@ def test_bash_can_read_it(name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_option_that_slurm_is_told_is_in_it() -> None:
+def test_the_script_has_every_option_for_slurm() -> None:
     text = script(record("true", gpus=8), **EVERYTHING)
     for name in ("partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude", "signal"):
         assert re.search(rf"^#SBATCH --{name}=", text, re.MULTILINE), name

@@ -48,14 +48,14 @@ def age(polling: Polling, tmp_path: Path, seconds: float) -> None:
     path.write_bytes(msgspec.json.encode(said))
 
 
-def test_a_fresh_answer_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_a_fresh_answer_is_used_again(tmp_path: Path) -> None:
     slurm = Slurm(job("RUNNING"))
     for _ in range(50):
         assert Polling(str(tmp_path), "lab", "slurm").ask(RUNS, slurm).jobs == slurm.jobs
     assert slurm.asked == 1
 
 
-def test_the_interval_grows_while_nothing_changes_and_begins_anew_when_something_does(tmp_path: Path) -> None:
+def test_the_interval_grows_while_nothing_changes_and_is_reset_by_a_change(tmp_path: Path) -> None:
     slurm, polling, seen = Slurm(job("RUNNING")), Polling(str(tmp_path), "lab", "slurm"), list[float]()
     for _ in range(9):
         seen.append(polling.ask(RUNS, slurm).interval_s)
@@ -82,7 +82,7 @@ def test_a_poke_makes_everybody_ask(tmp_path: Path) -> None:
     assert slurm.asked == 2
 
 
-def test_a_run_that_the_answer_does_not_cover_is_asked_about(tmp_path: Path) -> None:
+def test_a_run_that_the_answer_does_not_cover_needs_a_new_call(tmp_path: Path) -> None:
     slurm, polling = Slurm(job("RUNNING", row=0)), Polling(str(tmp_path), "lab", "slurm")
     polling.ask({NAME: [0]}, slurm)
     polling.ask({NAME: [0]}, slurm)
@@ -91,7 +91,7 @@ def test_a_run_that_the_answer_does_not_cover_is_asked_about(tmp_path: Path) -> 
     assert slurm.asked == 2
 
 
-def test_two_who_ask_about_different_runs_that_are_missing_share_an_answer(tmp_path: Path) -> None:
+def test_two_commands_about_different_missing_runs_share_an_answer(tmp_path: Path) -> None:
     slurm, polling = Slurm(), Polling(str(tmp_path), "lab", "slurm")
     for _ in range(10):
         assert NAME in polling.ask({NAME: None}, slurm).gone
@@ -112,7 +112,7 @@ def test_of_many_at_once_one_asks(tmp_path: Path) -> None:
     assert slurm.asked == 1
 
 
-def test_a_damaged_file_is_asked_anew(tmp_path: Path) -> None:
+def test_a_damaged_file_leads_to_a_new_call(tmp_path: Path) -> None:
     slurm, polling = Slurm(job("RUNNING")), Polling(str(tmp_path), "lab", "slurm")
     polling.ask(RUNS, slurm)
     (path,) = tmp_path.glob("slurm/*.json")
@@ -130,7 +130,7 @@ def test_of_two_jobs_of_one_name_the_living_counts() -> None:
     assert (found.state, found.started_at) == (State.RUNNING, 100.0)
 
 
-def test_rows_are_told_by_their_index() -> None:
+def test_rows_are_identified_by_their_index() -> None:
     said = ClusterAnswer(jobs=[job("PENDING", row=0), job("FAILED", row=1)])
     found = read(said, run=RunRef(f"{NAME}-1", NAME, 1))
     assert (found.state, found.ended_at) == (State.FAILED, 160.0)

@@ -96,7 +96,7 @@ def test_reasons_in_plain_words(reason: str, words: str) -> None:
     assert explain(reason).startswith(words)
 
 
-def test_rows_are_told_apart() -> None:
+def test_rows_are_distinguished() -> None:
     assert expand("0-2,4,10-20:5") == [0, 1, 2, 4, 10, 15, 20]
     assert expand("") == expand("N/A") == []
 

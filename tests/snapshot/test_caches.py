@@ -27,7 +27,7 @@ def cache_files(project: SnapshotProject) -> list[Path]:
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "foreign", "folder"])
-def test_a_damaged_cache_is_as_good_as_none(project: SnapshotProject, damage: str) -> None:
+def test_a_damaged_cache_is_ignored(project: SnapshotProject, damage: str) -> None:
     project.write(FILES)
     first = project.take()
     assert len(cache_files(project)) == 4
@@ -131,7 +131,7 @@ def test_many_small_packs_are_joined_again(project: SnapshotProject) -> None:
     assert describe(project.restore(last.id)) == describe(project.folder)
 
 
-def test_a_damaged_index_in_the_store_is_passed_over(project: SnapshotProject) -> None:
+def test_a_damaged_index_in_the_store_is_skipped(project: SnapshotProject) -> None:
     project.write(FILES)
     project.take()
     for info in list(project.store.list("packs")):

@@ -148,9 +148,7 @@ def test_without_git_the_commit_is_known_and_the_rest_is_not(
     assert project.taken() == [".gitignore", "a", "tracked.log"]
 
 
-def test_git_that_refuses_is_as_good_as_none(
-    project: SnapshotProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_git_counts_as_no_git(project: SnapshotProject, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write({"a": "1"})
     commit = project.commit()
     programs = project.root / "bin"
@@ -161,7 +159,7 @@ def test_git_that_refuses_is_as_good_as_none(
     assert facts(project.take()) == (commit, "main", None)
 
 
-def test_variables_of_a_git_hook_do_not_lead_astray(
+def test_variables_of_a_git_hook_are_ignored(
     project: SnapshotProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write({"a": "1"})

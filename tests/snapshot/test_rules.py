@@ -67,7 +67,7 @@ def test_fetched_logs_do_not_change_the_snapshot(project: SnapshotProject) -> No
     assert project.take().id == before
 
 
-def test_python_environments_are_left_out_unless_asked_for(project: SnapshotProject) -> None:
+def test_python_environments_are_left_out_by_default(project: SnapshotProject) -> None:
     project.write(
         {".venv/pyvenv.cfg": "", ".venv/bin/python": "", "my env/pyvenv.cfg": "", "my env/lib/x": ""}
     )
@@ -78,7 +78,7 @@ def test_python_environments_are_left_out_unless_asked_for(project: SnapshotProj
     assert project.taken() == ["a", "pyvenv.cfg"]
 
 
-def test_git_is_never_taken_not_even_when_asked_for(project: SnapshotProject) -> None:
+def test_git_folders_are_never_taken_not_even_by_a_rule(project: SnapshotProject) -> None:
     project.write({".goferignore": "!.git\n!.git/\n", "a": "", "sub/.git": "gitdir: ../x", "sub/b": ""})
     project.commit()
     assert project.taken("!.git") == [".goferignore", "a", "sub/b"]

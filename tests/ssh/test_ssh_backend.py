@@ -53,7 +53,7 @@ def test_abort_reaches_it(home: Home) -> None:
     assert home.wait(run_id)[0]["state"] == "cancelled"
 
 
-def test_a_machine_that_is_down_is_said_to_be_and_its_runs_are_not_lost(
+def test_a_machine_that_is_down_is_reported_and_its_runs_are_not_lost(
     home: Home, ssh_hosts: SshHosts
 ) -> None:
     run_id = home.submit("sleep", "5")

@@ -43,7 +43,7 @@ def put_agent(machines: SshHosts, host: str, name: str) -> Path:
     return agent
 
 
-def test_old_agents_and_copies_go_on_every_machine(home: Home, ssh_hosts: SshHosts) -> None:
+def test_old_agents_and_copies_are_removed_on_every_machine(home: Home, ssh_hosts: SshHosts) -> None:
     assert home.finish("true")["state"] == "succeeded"
     agents = [put_agent(ssh_hosts, host, os.urandom(8).hex()) for host in ("hosta", "hostb")]
     copy = ssh_hosts.machines["hostb"].home / ".gofer" / "engine" / "hostb" / "folders" / "abc"
@@ -69,7 +69,7 @@ def test_old_agents_and_copies_go_on_every_machine(home: Home, ssh_hosts: SshHos
     assert home.finish("true")["state"] == "succeeded"
 
 
-def test_agents_stay_while_a_run_goes_on_there(home: Home, ssh_hosts: SshHosts) -> None:
+def test_agents_stay_while_a_run_runs_there(home: Home, ssh_hosts: SshHosts) -> None:
     home.configure(BOTH.replace("hosta, ", ""))
     run = home.submit("sleep", "100")
     until(lambda: home.view(run)["state"] == "running", "it runs")

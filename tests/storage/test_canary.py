@@ -117,7 +117,7 @@ def test_commands_that_fail_in_every_way(home: Home, azurite: Azurite, moto: Mot
     assert failed > len(COMMANDS) // 2
 
 
-def test_a_signed_address_is_shown_only_to_who_asks_for_it(home: Home, azurite: Azurite, moto: Moto) -> None:
+def test_a_signed_address_is_shown_only_on_request(home: Home, azurite: Azurite, moto: Moto) -> None:
     canaries = prepare(home, azurite, moto)
     home.environ.pop("GOFER_DEBUG")
     done = home.gofer("url", "bysas:x/f")

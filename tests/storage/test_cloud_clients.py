@@ -103,7 +103,7 @@ def test_signed_addresses_open_one_object_for_a_while(azurite: Azurite, moto: Mo
     assert azure.get("new") == b"put there"
 
 
-def test_a_sas_is_lent_and_not_stretched(azurite: Azurite) -> None:
+def test_a_sas_is_passed_on_and_never_extended(azurite: Azurite) -> None:
     one = azurite.one
     container = one.new_container()
     store = azure_by_sas(one, one.container_sas(container, hours=2), container)

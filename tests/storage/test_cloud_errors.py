@@ -66,7 +66,7 @@ def test_a_sas_that_lacks_a_permission_says_which(
     assert "gofer secret set acct-sas" in hint
 
 
-def test_who_may_list_and_no_more_can_list(azurite: Azurite) -> None:
+def test_a_sas_for_listing_can_list(azurite: Azurite) -> None:
     container = azurite.one.new_container()
     azure_by_key(azurite.one, container).put("a/k", b"data")
     store = by_sas(azurite, azurite.one.container_sas(container, "l"), container)
@@ -74,7 +74,7 @@ def test_who_may_list_and_no_more_can_list(azurite: Azurite) -> None:
     assert list(store.list_folders()) == ["a"]
 
 
-def test_who_may_write_and_not_read_learns_that_an_object_is_there(azurite: Azurite) -> None:
+def test_a_sas_for_writing_reports_an_existing_object(azurite: Azurite) -> None:
     container = azurite.one.new_container()
     store = by_sas(azurite, azurite.one.container_sas(container, "cw"), container)
     store.put("k", b"first", new=True)
@@ -90,7 +90,7 @@ def test_a_sas_of_another_container_or_account(azurite: Azurite) -> None:
     assert "its SAS is refused" in message
 
 
-def test_what_is_no_sas_is_refused_before_anybody_is_asked() -> None:
+def test_an_invalid_sas_is_refused_before_any_request() -> None:
     message, _ = error_lines(lambda: open_store("az://data", StoreOptions("dummyone", sas="dummy-no-sas")))
     assert "is not a shared access signature: it has no `sig`" in message
     assert "dummy-no-sas" not in message

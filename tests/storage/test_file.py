@@ -152,7 +152,7 @@ for i in range(150):
     assert list(store.list_folders()) == []
 
 
-def test_a_store_that_goes_away_is_not_made_anew(store: FileStore) -> None:
+def test_a_store_that_disappears_is_not_created_again(store: FileStore) -> None:
     store.put("k", b"x")
     store.root.rename(store.root.with_name("unmounted"))
     for act in (

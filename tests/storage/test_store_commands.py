@@ -80,7 +80,7 @@ def test_a_sas_that_has_expired(home: Home, azurite: Azurite) -> None:
     assert shown["sas_permissions"] == "read, write, delete, list"
 
 
-def test_a_container_is_made_when_asked(home: Home, azurite: Azurite) -> None:
+def test_a_container_is_created_on_request(home: Home, azurite: Azurite) -> None:
     one = azurite.one
     settings(home, one, "made-by-check", opens='key: "${env:ACCT_KEY}"')
     home.environ["ACCT_KEY"] = one.key

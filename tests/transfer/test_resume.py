@@ -131,7 +131,7 @@ def test_a_download_fetches_only_the_blocks_that_are_missing(site: Site, folder:
     assert site.proxy.bytes_down <= len(LARGE) - 5 * BLOCK + TALK
 
 
-def test_a_download_of_an_object_that_was_replaced_begins_anew(site: Site, folder: Path) -> None:
+def test_a_download_of_a_replaced_object_starts_again(site: Site, folder: Path) -> None:
     site.direct.put("data/large", LARGE)
     run_until_stuck(site, {"verb": "down", "folder": str(folder)}, through=6)
     other = bytes(reversed(LARGE))
@@ -141,7 +141,9 @@ def test_a_download_of_an_object_that_was_replaced_begins_anew(site: Site, folde
 
 
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGINT])
-def test_many_files_go_on_where_they_were(site: Site, folder: Path, tmp_path: Path, stop: int) -> None:
+def test_many_files_continue_after_an_interruption(
+    site: Site, folder: Path, tmp_path: Path, stop: int
+) -> None:
     files = many(120, least=1)
     write(folder, files)
     run_until_stuck(site, {"verb": "up", "folder": str(folder)}, through=50, stop=stop)

@@ -190,7 +190,9 @@ def test_within_a_store(store: Store, folder: Path) -> None:
     }
 
 
-def test_deletion_is_asked_for_and_stays_below_the_prefix(store: Store, folder: Path, tmp_path: Path) -> None:
+def test_deletion_needs_the_option_and_stays_below_the_prefix(
+    store: Store, folder: Path, tmp_path: Path
+) -> None:
     write(folder, {"keep": b"1", "a/b/go": b"1", "go": b"1"})
     up(folder, store)
     for key in ("data2/x", "dat", "other/data/x", "data-x"):

@@ -84,7 +84,7 @@ def test_a_file_that_is_written_to_is_never_read_torn(tmp_path: Path, pause_s: f
     assert read_small(str(path), FileEntry("file", 1, 1))[0] in wholes
 
 
-def test_parts_are_hashed_in_order_whoever_reads_them(tmp_path: Path) -> None:
+def test_parts_are_hashed_in_order_for_any_reader(tmp_path: Path) -> None:
     import hashlib
 
     data = noise(1_000_003)

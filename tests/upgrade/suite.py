@@ -63,7 +63,7 @@ class Upgrade:
             home.gofer("extract", "-Q", ids[0], str(tmp_path / f"from-{name}"))
             assert contents(tmp_path / f"from-{name}") == wanted_files
 
-    def test_a_run_that_goes_on_is_followed_and_ends(self, pair: Pair, tmp_path: Path) -> None:
+    def test_a_running_run_is_followed_and_ends(self, pair: Pair, tmp_path: Path) -> None:
         older, newer, second = pair
         gate = tmp_path / "gate"
         run = submit(
@@ -81,7 +81,7 @@ class Upgrade:
         (ended,) = newer.wait(run)
         assert (ended["state"], ended["reason"], ended["exit_code"]) == ("failed", "exit-code", 3)
 
-    def test_a_run_that_goes_on_is_stopped(self, pair: Pair) -> None:
+    def test_a_running_run_is_stopped(self, pair: Pair) -> None:
         older, newer, _ = pair
         script = 'trap "echo asked; exit 0" TERM; echo up; while :; do sleep 0.1; done'
         run = submit(older, "sh", "-c", script)
@@ -91,7 +91,7 @@ class Upgrade:
         assert (ended["state"], ended["reason"]) == ("cancelled", "user")
         assert newer.log(run).splitlines()[-1] == "asked"
 
-    def test_a_group_that_goes_on_is_stopped_row_by_row(self, pair: Pair, tmp_path: Path) -> None:
+    def test_a_running_group_is_stopped_row_by_row(self, pair: Pair, tmp_path: Path) -> None:
         older, newer, _ = pair
         gate = tmp_path / "gate"
         script = f"echo row {{n}}; until [ -e {gate} ]; do sleep 0.1; done"
@@ -118,7 +118,7 @@ class Upgrade:
         new = again(newer, "--continue", first)
         assert (newer.log(new["id"]), new["exit_code"]) == ("output 0\n", 9)
 
-    def test_a_run_that_goes_on_is_submitted_again(self, pair: Pair) -> None:
+    def test_a_running_run_is_resubmitted(self, pair: Pair) -> None:
         older, newer, _ = pair
         living = submit(older, "sh", "-c", "echo $GOFER_RUN_ID; sleep 300")
         until_log(newer, living, f"{living}\n")

@@ -175,7 +175,7 @@ assert os.environ == before
 """
 
 
-def test_tokens_are_told_by_their_end_and_forgotten_with_the_login(home: Home, az: Program) -> None:
+def test_tokens_show_their_expiry_and_are_removed_at_logout(home: Home, az: Program) -> None:
     home.gofer("login", "--profile", "work")
     home.gofer("account", "use", "work")
     environ = {**home.environ}
@@ -197,7 +197,7 @@ def test_tokens_are_told_by_their_end_and_forgotten_with_the_login(home: Home, a
     assert show(home)["tokens"] == []
 
 
-def test_a_profile_that_is_gone_is_said_before_anything_is_asked(home: Home, az: Program) -> None:
+def test_a_missing_profile_is_an_error_before_any_request(home: Home, az: Program) -> None:
     home.configure("stores: {blob: {url: 'az://data', account: dummyone}}\n")
     done = home.gofer("store", "check", "blob", status=1, env={"GOFER_AZURE_PROFILE": "gone"})
     assert "there is no Azure profile `gone`" in done.out

@@ -81,7 +81,7 @@ def test_a_target_that_is_named_has_its_workspaces_jobs(workspaces: TwoWorkspace
     assert workspaces.home.view(name)["target"] == "gpu"
 
 
-def test_jobs_of_two_services_are_told_apart(workspaces: TwoWorkspaces) -> None:
+def test_jobs_of_two_services_are_distinguished(workspaces: TwoWorkspaces) -> None:
     name = f"twin-{workspaces.mark}"
     for workspace in (workspaces.azure.workspace, OTHER):
         workspaces.leave(name, workspace)

@@ -129,7 +129,9 @@ def test_every_trouble_of_the_document_has_its_check(doctor: DoctorSetup) -> Non
         ("id_ed25519", 0o644, "ssh key", "others may read"),
     ],
 )
-def test_what_ssh_refuses_is_said(doctor: DoctorSetup, name: str, mode: int, check: str, words: str) -> None:
+def test_problems_with_ssh_keys_are_reported(
+    doctor: DoctorSetup, name: str, mode: int, check: str, words: str
+) -> None:
     path = Path(doctor.home.environ["HOME"]) / ".ssh" / name
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text("# dummy\n")

@@ -54,7 +54,7 @@ def test_one_that_has_ended_is_an_error() -> None:
     assert caught.value.hint == "set another with `gofer secret set blob-sas`"
 
 
-def test_each_is_said_once_and_the_first_to_end_first() -> None:
+def test_each_credential_is_reported_once_and_the_first_to_expire_first() -> None:
     found = judge([sas(2 * DAY, "later"), sas(DAY, "sooner"), sas(DAY, "sooner")], need_of(None), NOW)
     assert [warning.split()[0] for warning in found] == ["sooner", "later"]
 
@@ -119,7 +119,7 @@ def test_a_key_lends_for_as_long_as_the_run_may_work(home: Home, azurite: Azurit
     assert warnings(home.gofer("submit", "--no-code", "--dry-run", "--time-limit", "10d", "true").err) == []
 
 
-def test_a_run_that_outlives_what_a_login_is_lent(home: Home) -> None:
+def test_a_run_that_is_longer_than_the_sas_of_a_login(home: Home) -> None:
     home.configure(
         "target: cloud\n"
         "targets: {cloud: {kind: azureml, store: blob, subscription_id: s, resource_group: g, workspace: w,"

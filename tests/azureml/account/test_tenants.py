@@ -134,7 +134,7 @@ def test_runs_of_two_tenants_side_by_side(tenants: TwoTenants) -> None:
     assert tenants.folders() == set()
 
 
-def test_whoever_is_signed_out_of_one_goes_on_with_the_other(tenants: TwoTenants) -> None:
+def test_without_a_login_in_one_tenant_the_other_tenant_works(tenants: TwoTenants) -> None:
     tenants.azure.admin("POST", "/hold", {"held": True})
     try:
         ours, theirs = tenants.submit("ours", "true"), tenants.submit("theirs", "true")
@@ -245,7 +245,7 @@ def test_a_profile_that_is_not_there(tenants: TwoTenants) -> None:
     )
 
 
-def test_no_profile_is_needed_where_the_environment_says_who_asks(tenants: TwoTenants) -> None:
+def test_no_profile_is_needed_if_the_environment_has_a_login(tenants: TwoTenants) -> None:
     """As in CI, with the files of people who have profiles."""
     tenants.write(("profile: company", "profile: gone"))
     principal = {name: tenants.azure.env()[name] for name in PRINCIPAL}
@@ -259,7 +259,7 @@ def test_no_profile_is_needed_where_the_environment_says_who_asks(tenants: TwoTe
     assert "`gone`" in tenants.home.gofer("target", "show", "ours", status=None).err
 
 
-def test_who_uses_which_profile(tenants: TwoTenants) -> None:
+def test_the_profile_of_each_target(tenants: TwoTenants) -> None:
     tenants.home.gofer("login")
     rows = json.loads(tenants.home.gofer("account", "list", "--json").out)
     assert {row["profile"]: row["targets"] for row in rows} == {

@@ -100,7 +100,7 @@ def test_connections_are_kept(client: Client) -> None:
     assert {one.headers["User-Agent"].split("/")[0] for one in client.server.requests} == {"gofer"}
 
 
-def test_a_token_is_asked_for_once_and_kept_between_commands(client: Client) -> None:
+def test_a_token_is_requested_once_and_kept_between_commands(client: Client) -> None:
     for _ in range(3):
         client.run("arm.get('/x')")
     assert client.asked_az == 1
@@ -127,7 +127,7 @@ def test_tries_are_bounded(client: Client) -> None:
     assert len(client.server.requests) == 4
 
 
-def test_a_lost_answer_to_a_put_is_asked_for_again(client: Client) -> None:
+def test_a_put_whose_answer_is_lost_is_sent_again(client: Client) -> None:
     client.server.replies = [Reply(body={"a": "x" * 100}, cut=True), Reply(body={"a": 1})]
     assert client.run("arm.put('/x', '1', {'b': 2})") == {"a": 1}
     assert [one.method for one in client.server.requests] == ["PUT", "PUT"]
@@ -164,7 +164,7 @@ def test_a_redirect_does_not_take_the_token_to_another_host(client: Client, tmp_
     assert client.server.requests[0].headers["Authorization"].startswith("Bearer ")
 
 
-def test_a_listing_does_not_go_on_at_another_address(client: Client, tmp_path: Path) -> None:
+def test_a_listing_does_not_follow_a_link_to_another_address(client: Client, tmp_path: Path) -> None:
     client.server.replies = [Reply(body={"value": [{}], "nextLink": "https://127.0.0.1:1/steal"})]
     kind, message, _ = client.run("tell(lambda: list(arm.pages('/x')))")
     assert kind == "Unreachable" and "on another host" in message
@@ -183,7 +183,7 @@ def test_a_page_that_is_cut_short_is_no_page(client: Client) -> None:
     assert kind == "Unreachable" and "the answer is incomplete" in message
 
 
-def test_a_token_that_is_not_taken_is_asked_for_anew_once(client: Client) -> None:
+def test_a_refused_token_is_replaced_once(client: Client) -> None:
     client.server.replies = [Reply(401), Reply(body={"a": 1})]
     assert client.run("arm.get('/x')") == {"a": 1}
     assert client.tokens() == [f"Bearer {TOKEN}-1", f"Bearer {TOKEN}-2"]
@@ -191,7 +191,7 @@ def test_a_token_that_is_not_taken_is_asked_for_anew_once(client: Client) -> Non
     assert client.run("tell(lambda: arm.get('/x'))")[0] == "CredentialError"
 
 
-def test_claims_that_the_service_wants_are_asked_for(client: Client) -> None:
+def test_claims_of_the_service_are_requested(client: Client) -> None:
     challenge = 'Bearer authorization_uri="https://x", error="insufficient_claims", claims="eyJhIjoxfQ=="'
     client.server.replies = [Reply(401, headers={"WWW-Authenticate": challenge}), Reply(body={"a": 1})]
     assert client.run("arm.get('/x')") == {"a": 1}
@@ -222,7 +222,7 @@ def test_what_a_refusal_says(client: Client) -> None:
     assert client.run("[tell(lambda: arm.get('/x'))[0], arm.find('/x')]") == ["ResourceNotFound", None]
 
 
-def test_requests_can_be_told_aloud(client: Client) -> None:
+def test_requests_can_be_logged(client: Client) -> None:
     client.run("arm.put('/x', '1', {'a': 1}, headers={'x-azureml-token': 'dummy-second'})", GOFER_DEBUG="1")
     assert "'PUT'" in client.said and "/x?api-version=1" in client.said
     assert "REDACTED" in client.said and "dummy-second" not in client.said

@@ -42,7 +42,7 @@ def ensured(days, **how):
 """
 
 
-def test_what_is_lent_is_renewed_and_never_shortened(home: AzureHome, azure: Azure) -> None:
+def test_the_sas_is_renewed_and_never_shortened(home: AzureHome, azure: Azure) -> None:
     steps = """
 say([ensured(4, forgetful=True), ensured(1, forgetful=True), ensured(4, forgetful=False),
      ensured(7, forgetful=True), ensured(2, forgetful=False), ensured(1, forgetful=True, by_identity=True)])
@@ -51,7 +51,7 @@ say([ensured(4, forgetful=True), ensured(1, forgetful=True), ensured(4, forgetfu
     assert found == [[4, "Sas"], [4, "Sas"], [4, "Sas"], [7, "Sas"], [7, "Sas"], [None, "None"]]
 
 
-def test_what_is_opened_by_another_key_is_made_anew(home: AzureHome) -> None:
+def test_a_datastore_with_another_key_is_replaced(home: AzureHome) -> None:
     """Also when it ends sooner: the old key may be revoked. Who never asked before takes what is there."""
     steps = """
 say([ensured(5, forgetful=False), ensured(3, forgetful=False, opener="two"),
@@ -60,7 +60,7 @@ say([ensured(5, forgetful=False), ensured(3, forgetful=False, opener="two"),
     assert home.python(_CODE.replace("mine", "of_keys") + steps) == [[5, "Sas"], [3, "Sas"], [3, "Sas"]]
 
 
-def test_a_fresh_one_is_not_even_asked_about(home: AzureHome, azure: Azure) -> None:
+def test_a_fresh_datastore_needs_no_request(home: AzureHome, azure: Azure) -> None:
     home.python(_CODE + "say(ensure(4, forgetful=False))")
     azure.admin("DELETE", "/counters")
     home.python(_CODE + "say(ensure(4, forgetful=False))")
@@ -148,7 +148,7 @@ def test_a_datastore_that_is_not_there(home: AzureHome, azure: Azure) -> None:
     assert "has no datastore `gone`" in home.gofer("submit", "--no-code", "true", status=1).err
 
 
-def test_the_end_of_a_datastore_of_ones_own_is_said_before(home: AzureHome, azure: Azure) -> None:
+def test_the_expiry_of_a_users_own_datastore_is_reported_at_submit(home: AzureHome, azure: Azure) -> None:
     _own(home, azure, days=1)
     said = home.gofer("submit", "--no-code", "true").err
     assert "warning: the SAS of the datastore `mine` ends at " in said

@@ -24,7 +24,7 @@ def files_of(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_newest_come_home_and_every_view_names_the_others(home: AzureHome) -> None:
+def test_the_newest_files_are_fetched_and_every_view_names_the_others(home: AzureHome) -> None:
     home.environ |= {"GOFER_KEEP": "1500", "GOFER_KEEP_MOST": "2500", "GOFER_OUTPUTS": "*.pt"}
     done = home.gofer("submit", "--wait", "sh", "-c", f"{WRITES}; head -c 400 /dev/zero > m.pt")
     name = home.view("last")["short_id"]
@@ -49,7 +49,7 @@ def test_the_rows_of_a_group_keep_so_much_together(home: AzureHome) -> None:
     assert len(home.blobs(f"runs/{group}-")) and home.blobs(f"told/{group}/kept-bytes")
 
 
-def test_what_was_last_durable_is_said_of_a_node_that_died(basic: AzureHome, azure: Azure) -> None:
+def test_the_last_upload_of_a_dead_node_is_reported(basic: AzureHome, azure: Azure) -> None:
     words = ["submit", "-c", "basic", "-n", "1", "--wait", "sh", "-c", "echo 1 > step; sleep 600"]
     with subprocess.Popen(
         basic.argv(*words), cwd=basic.folder, env=basic.environ, stderr=subprocess.PIPE, text=True

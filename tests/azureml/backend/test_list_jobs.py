@@ -61,7 +61,7 @@ def test_one_question_for_three_of_three_hundred(clerk: AzureHome, azure: Azure)
     assert request_counts(azure) == {"runs:query": 1, "{name}": 3}
 
 
-def test_every_experiment_is_asked_when_none_is_named(clerk: AzureHome, azure: Azure) -> None:
+def test_every_experiment_is_searched_when_none_is_named(clerk: AzureHome, azure: Azure) -> None:
     found = listed(clerk, "--status", "failed")
     assert sorted(found) == ["few-0", "few-1", "few-2", "many-010", "many-020", "many-030"]
     experiments = request_counts(azure)["runs:query"]

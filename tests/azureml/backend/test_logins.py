@@ -128,7 +128,7 @@ def test_what_is_sent_for_a_principal_is_what_azure_identity_sends(
     assert ours == theirs
 
 
-def test_a_service_that_stumbles_is_asked_again(person: Person, azure: Azure) -> None:
+def test_a_service_that_fails_once_is_asked_again(person: Person, azure: Azure) -> None:
     azure.fault("status", "/oauth2/v2.0/token", status=503, count=2)
     assert person.run(ASK).endswith(" 1")
     (person.folder / "azure" / "tokens").rename(person.folder / "tokens-before")

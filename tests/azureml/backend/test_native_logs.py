@@ -144,7 +144,7 @@ def test_a_copy_that_went_away_is_brought_again(proxied_home: ProxiedHome) -> No
     assert copy.read_bytes() == b"kept\n"
 
 
-def test_a_run_of_gofers_is_not_asked_about_again(proxied_home: ProxiedHome) -> None:
+def test_a_run_of_gofer_needs_no_second_request(proxied_home: ProxiedHome) -> None:
     run = proxied_home.home.submit("echo", "hello")
     proxied_home.home.gofer("wait", run)
     assert "hello" in proxied_home.home.gofer("q", run).out

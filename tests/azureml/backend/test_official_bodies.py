@@ -72,7 +72,7 @@ def test_the_environment_is_the_official_one(official: Official, shape: Shape) -
     assert ours == made
 
 
-def test_the_commit_is_told_as_the_official_one_tells_it(
+def test_the_commit_is_recorded_as_by_the_official_client(
     official: Official, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git = ["git", "-c", "user.name=dummy", "-c", "user.email=dummy@example.invalid", "-C", str(tmp_path)]

@@ -51,7 +51,7 @@ def output(home: AzureHome, run: str, name: str) -> str:
     return bytes(client.download_blob(f"me/gofer/{path}").readall()).decode()
 
 
-def test_preempted_then_killed_and_it_goes_on_each_time(basic: AzureHome, azure: Azure) -> None:
+def test_a_run_continues_after_a_preemption_and_a_kill(basic: AzureHome, azure: Azure) -> None:
     """Of the second it hears nothing: what is in the store then is what it sent while it ran."""
     run = basic.submit("-c", "basic", "-n", "1", "python3", "train.py")
     until(lambda: output(basic, run, "last-0.ckpt") == "3", "the first checkpoint")
@@ -93,7 +93,7 @@ def test_two_nodes_that_are_killed(basic: AzureHome, azure: Azure) -> None:
         assert log == "begins at 6 with ['last-0.ckpt', 'last-1.ckpt']\n"
 
 
-def test_who_does_not_want_it_turns_it_off(basic: AzureHome, azure: Azure) -> None:
+def test_the_upload_can_be_turned_off(basic: AzureHome, azure: Azure) -> None:
     run = basic.submit("-c", "basic", "-n", "1", "--sync", "", "python3", "train.py")
     until(lambda: "begins at 0" in basic.log(run), "it runs")
     until(lambda: basic.blobs(f"runs/{run}/attempts/1/node-0/heartbeat.json"), "ten seconds")

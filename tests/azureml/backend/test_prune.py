@@ -40,7 +40,9 @@ def run_of(home: AzureHome, *words: str) -> str:
     return run
 
 
-def test_the_room_of_a_run_goes_when_it_has_ended_for_so_long(home: AzureHome, azure: Azure) -> None:
+def test_the_handoff_objects_of_a_run_are_removed_some_time_after_its_end(
+    home: AzureHome, azure: Azure
+) -> None:
     over = run_of(home, "echo", "hello")
     azure.admin("POST", "/hold", {"held": True})
     going = home.submit("true")
@@ -55,7 +57,7 @@ def test_the_room_of_a_run_goes_when_it_has_ended_for_so_long(home: AzureHome, a
     assert "hello" in home.gofer("logs", over).out
 
 
-def test_a_room_that_nobody_here_knows_stays_unless_its_record_says_it_ended(home: AzureHome) -> None:
+def test_handoff_objects_of_unknown_runs_stay_unless_the_record_has_their_end(home: AzureHome) -> None:
     over = run_of(home, "true")
     put(home, "rooms/r260101-000000-bbbbbb/request.json", b"{}")
     (home.path / "ledger.db").unlink()

@@ -21,7 +21,7 @@ def secrets_of(home: AzureHome) -> list[str]:
     return [*tokens, home.environ["DUMMY_KEY"], SECRET, "sig=", "Bearer e"]
 
 
-def test_requests_are_told_without_what_is_private(home: AzureHome, azure: Azure) -> None:
+def test_logged_requests_have_no_private_values(home: AzureHome, azure: Azure) -> None:
     run = json.loads(home.gofer("submit", "--json", "echo", "hello").out)["id"]
     said = home.gofer("--debug", "submit", "echo", "again").err
     assert "Request method: 'PUT'" in said and f"{azure.base}/subscriptions/" in said
@@ -34,11 +34,11 @@ def test_requests_are_told_without_what_is_private(home: AzureHome, azure: Azure
         assert secret not in said
 
 
-def test_each_request_is_told_once(home: AzureHome) -> None:
+def test_each_request_is_logged_once(home: AzureHome) -> None:
     once = home.gofer("--debug", "list", "jobs", "--server").err
     again = home.gofer("--debug", "list", "jobs", "--server", env={"GOFER_DEBUG": "1"}).err
     assert again.count("Request URL") == once.count("Request URL") > 0
 
 
-def test_nobody_is_told_unasked(home: AzureHome) -> None:
+def test_requests_are_not_logged_by_default(home: AzureHome) -> None:
     assert "Request URL" not in home.gofer("list", "jobs", "--server").err

@@ -45,7 +45,7 @@ def test_a_run_from_submit_to_its_log(home: AzureHome) -> None:
     assert "hello\ndone\n" in home.gofer("query", run).out
 
 
-def test_secrets_are_in_the_room_and_nowhere_else(home: AzureHome, azure: Azure) -> None:
+def test_secrets_are_only_in_the_handoff_objects(home: AzureHome, azure: Azure) -> None:
     home.environ["THE_SECRET"] = SECRET
     azure.admin("POST", "/hold", {"held": True})
     run = home.submit(
@@ -157,7 +157,7 @@ def test_what_was_remembered_and_is_gone_is_made_again(home: AzureHome, azure: A
     assert ended(home, home.submit("true"))["state"] == "succeeded"
 
 
-def test_many_runs_are_asked_about_at_once(home: AzureHome, azure: Azure) -> None:
+def test_many_runs_need_one_request(home: AzureHome, azure: Azure) -> None:
     group = home.submit("--each", "n=1,2,3,4,5,6,7,8", "sh", "-c", "exit {n}")
     until(lambda: all(one["status"] == "Failed" for one in _named(azure, group)), "all ended")
     azure.admin("DELETE", "/counters")
@@ -188,7 +188,9 @@ def test_asking_often_is_polite(home: AzureHome, azure: Azure) -> None:
     home.gofer("abort", run)
 
 
-def test_what_could_be_asked_is_known_when_the_rest_could_not(home: AzureHome, azure: Azure) -> None:
+def test_runs_of_reachable_services_have_states_when_others_are_unreachable(
+    home: AzureHome, azure: Azure
+) -> None:
     one, two = home.submit("true"), home.submit("true")
     for run in (one, two):
         azure.wait(run)

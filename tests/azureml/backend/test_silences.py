@@ -26,7 +26,7 @@ def sign_out(home: AzureHome) -> dict[str, str]:
     return {name: home.environ.pop(name) for name in names}
 
 
-def test_who_is_signed_out_is_told_that_the_run_is_recorded(home: AzureHome, azure: Azure) -> None:
+def test_without_a_login_the_error_says_that_the_run_is_recorded(home: AzureHome, azure: Azure) -> None:
     home.gofer("wait", home.submit("true"))
     login = sign_out(home)
     done = home.gofer("submit", "true", status=1)
@@ -68,7 +68,9 @@ def test_a_run_that_the_service_has_after_all_is_stopped_later(
     until(lambda: state(home, "last")[0] == "cancelled", "it was stopped")
 
 
-def test_waiting_goes_on_while_nobody_answers(home: AzureHome, azure: Azure, tmp_path: Path) -> None:
+def test_wait_continues_while_the_service_does_not_answer(
+    home: AzureHome, azure: Azure, tmp_path: Path
+) -> None:
     go = tmp_path / "go"
     run = home.submit("sh", "-c", f"until [ -e {go} ]; do sleep 0.2; done")
     azure.wait(run, "Running")

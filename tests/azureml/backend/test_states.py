@@ -155,7 +155,7 @@ def test_a_run_that_the_service_does_not_have() -> None:
     assert (lost.state, lost.reason) == (State.LOST, Reason.NODE_FAILURE)
 
 
-def test_a_run_that_could_not_be_asked_about_is_left_out() -> None:
+def test_a_run_of_an_unreachable_service_is_left_out() -> None:
     found = AzureStatus(ClusterAnswer(), {RUN: RunNote(is_sent=True)}, patience_s=1.0, now=1000.0).of(
         [RunRef(RUN)]
     )

@@ -70,7 +70,7 @@ def test_each_scope_has_its_own(tmp_path: Path, login_environ: dict[str, str]) -
     assert len(list((tmp_path / "kept" / "tokens").glob("*.json"))) == 2
 
 
-def test_one_that_ends_soon_is_asked_for_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_expires_soon_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     login_environ = signed_in(tmp_path, lasts=299)
     monkeypatch.setenv("PATH", login_environ["PATH"])
     values = {credential_of(tmp_path, login_environ).token(SCOPE).value for _ in range(2)}
@@ -87,9 +87,7 @@ def test_a_file_that_others_can_read_is_not_believed(tmp_path: Path, login_envir
 @pytest.mark.parametrize(
     "damage", [b"", b"{", b"[]", b'{"who": "x"}', b'{"who":1,"scope":2,"token":3,"expires_at":"x"}']
 )
-def test_a_damaged_file_is_as_good_as_none(
-    tmp_path: Path, login_environ: dict[str, str], damage: bytes
-) -> None:
+def test_a_damaged_file_is_ignored(tmp_path: Path, login_environ: dict[str, str], damage: bytes) -> None:
     first = credential_of(tmp_path, login_environ).token(SCOPE)
     only_file(tmp_path).write_bytes(damage)
     assert credential_of(tmp_path, login_environ).token(SCOPE) != first
@@ -152,7 +150,9 @@ def test_an_az_that_says_something_else(tmp_path: Path, login_environ: dict[str,
         credential_of(tmp_path, login_environ).token(SCOPE)
 
 
-def test_tokens_are_told_to_whoever_masks_them(tmp_path: Path, login_environ: dict[str, str]) -> None:
+def test_tokens_are_passed_to_the_function_that_masks_them(
+    tmp_path: Path, login_environ: dict[str, str]
+) -> None:
     told: list[str] = []
     found = credential_of(tmp_path, login_environ, remember=told.append).token(SCOPE)
     assert told == [found.value]

@@ -123,6 +123,6 @@ def test_no_secret_is_in_what_jobs_are_given(requests: list[dict[str, Any]]) -> 
     assert {one["route"].rpartition("/datastores/")[2] for one in with_signature} == {"{name}"}
 
 
-def test_nothing_is_kept_unless_asked_for(azure: Azure, tmp_path: Path) -> None:
+def test_no_request_is_recorded_by_default(azure: Azure, tmp_path: Path) -> None:
     azure.arm("GET", "/jobs")
     assert azure.admin("GET", "/request-log") == {"requests": []}

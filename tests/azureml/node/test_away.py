@@ -123,7 +123,7 @@ def test_away_while_two_nodes_run(service: Service, line: CuttableProxy) -> None
     assert job.end()["state"] == "succeeded"
 
 
-def test_a_store_that_refuses_what_the_run_was_lent(service: Service) -> None:
+def test_a_store_that_refuses_the_sas_of_the_run(service: Service) -> None:
     job = service.job(["true"], spec={**service.spec, "sas": "sv=2022-11-02&sp=r&sr=c&sig=bm90aGluZw%3D%3D"})
     (done,) = job.run()
     assert done.status == 1

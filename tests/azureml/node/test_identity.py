@@ -122,13 +122,13 @@ WAYS: dict[str, tuple[dict[str, str], dict[str, str], str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_how_each_kind_of_machine_is_asked(way: str) -> None:
+def test_the_identity_request_of_each_kind_of_machine(way: str) -> None:
     environ, meant, target, headers = WAYS[way]
     asked = question({name: text.format(url="http://h") for name, text in environ.items()}, meant)
     assert asked == (f"http://h{target}", headers)
 
 
-def test_the_metadata_service_is_asked_where_nothing_else_is_named() -> None:
+def test_the_metadata_service_is_the_default_identity_endpoint() -> None:
     assert question({}, {}).url.startswith("http://169.254.169.254/metadata/identity/oauth2/token?")
 
 
@@ -149,7 +149,7 @@ def test_a_token_is_kept_until_five_minutes_before_its_end(
     assert len(identity.asked) == 2
 
 
-def test_an_endpoint_that_is_not_ready_is_asked_again(
+def test_an_endpoint_that_is_not_ready_is_retried(
     identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IDENTITY_ENDPOINT", identity.url)
@@ -159,7 +159,7 @@ def test_an_endpoint_that_is_not_ready_is_asked_again(
     assert (token.count("."), ends > time.time()) == (2, True)
 
 
-def test_one_that_refuses_is_not_asked_again_and_says_why(
+def test_an_endpoint_that_refuses_is_not_retried_and_its_reason_is_shown(
     identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("IDENTITY_ENDPOINT", identity.url)

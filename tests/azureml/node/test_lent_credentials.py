@@ -60,7 +60,7 @@ def test_a_hierarchical_account_lends_the_folder_alone() -> None:
     assert (fields["sr"], fields["sp"], "sdd" in fields) == ("c", "rl", False)
 
 
-def test_a_machine_with_an_identity_is_lent_nothing() -> None:
+def test_a_machine_with_an_identity_gets_no_sas() -> None:
     spec = store().node_spec("runs", expires_s=60, write=True, identity={"client_id": "c"})
     assert spec == {
         "kind": "azure",
@@ -75,7 +75,9 @@ def test_a_machine_with_an_identity_is_lent_nothing() -> None:
     ("limit_s", "retries", "days"),
     [(None, 0, 7.0), (DAY / 2, 0, 2.5), (DAY, 2, 5.0), (30 * DAY, 0, 32.0), (None, 9, 7.0)],
 )
-def test_it_is_lent_for_the_queue_and_the_work(limit_s: float | None, retries: int, days: float) -> None:
+def test_the_sas_lasts_for_the_queue_and_the_time_limit(
+    limit_s: float | None, retries: int, days: float
+) -> None:
     assert lent_s(limit_s, retries=retries, is_shown=True) == days * DAY
     assert lent_s(limit_s, retries=retries) == max(days, 7.0) * DAY
 
@@ -111,7 +113,7 @@ def test_a_target_without_an_identity_gives_a_signature(tmp_path: Path) -> None:
     assert sas_fields(private.folders["data"]["sas"])["sp"] == "rcwdl"
 
 
-def test_a_folder_to_be_read_only_is_lent_for_reading(tmp_path: Path) -> None:
+def test_a_read_only_folder_gets_a_sas_for_reading(tmp_path: Path) -> None:
     own_session = session(tmp_path)
     path = tmp_path / "project/gofer.yaml"
     path.write_text(path.read_text().replace("mode: mount", "mode: mount, read_only: true"))

@@ -80,7 +80,7 @@ def test_the_jobs_own_variables_go_before_those_of_mpiruns_processes(service: Se
     assert [job.log(rank=rank) for rank in range(2)] == ["job 0\n", "job 1\n"]
 
 
-def test_told_to_end(service: Service) -> None:
+def test_a_signal_to_end(service: Service) -> None:
     job = service.job(["sh", "-c", "echo up; sleep 300"], procs=2, launcher="mpi")
     start(job, 2)
     until(lambda: job.log(rank=1) == "up\n", "the ranks are up")

@@ -50,7 +50,7 @@ def test_all_ranks_of_a_node(service: Service) -> None:
     assert f"runs/{job.id}/attempts/1/node-0/" in done.out
 
 
-def test_set_up_is_echoed_and_its_failure_is_told(service: Service) -> None:
+def test_set_up_is_printed_and_its_failure_is_reported(service: Service) -> None:
     job = service.job(["true"], setup="echo preparing\nfalse")
     (done,) = job.run()
     assert done.status == 1
@@ -102,7 +102,7 @@ def test_a_row_of_an_array(service: Service) -> None:
     assert sorted(job.handoff_keys()) == ["private.json", "request.json"]  # the other rows need it
 
 
-def test_nothing_private_is_in_the_store_but_in_the_room(service: Service) -> None:
+def test_private_values_are_only_in_the_handoff_objects(service: Service) -> None:
     script = "echo out; echo err >&2; false"
     job = service.job(["sh", "-c", script], environment={"TOKEN": "dummy-private-token"}, retries=1)
     (done,) = job.run()

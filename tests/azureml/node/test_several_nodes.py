@@ -51,7 +51,7 @@ def test_a_command_on_the_first_node_only_and_the_other_waits(service: Service) 
     assert job.exit_record(node=1)["ranks"] == []
 
 
-def test_nothing_comes_and_goes_in_the_room(service: Service) -> None:
+def test_no_handoff_object_is_rewritten(service: Service) -> None:
     """The service brings it to nodes while others are at work, and fails when a file of it is gone."""
     job = service.job(["sleep", "300"], nodes=2)
     job.start()
@@ -80,7 +80,7 @@ def test_a_set_up_that_fails_on_one_node_ends_the_other(service: Service) -> Non
     assert (job.end()["state"], job.end()["reason"]) == ("failed", "set-up")
 
 
-def test_told_to_end_and_started_again(service: Service) -> None:
+def test_a_signal_to_end_and_a_restart(service: Service) -> None:
     """The service pauses a job: it signals both nodes to end and starts them again later."""
     script = 'echo up; test "$GOFER_ATTEMPT" = 2 || sleep 300'
     job = service.job(["sh", "-c", script], nodes=2)

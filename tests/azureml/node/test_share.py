@@ -35,7 +35,7 @@ def test_one_process_a_rank() -> None:
     assert share.hosts == ["10.0.0.4", "10.0.0.5"]
 
 
-def test_one_node_is_told_nothing() -> None:
+def test_a_run_on_one_node_gets_no_rendezvous() -> None:
     share = read_share({"RANK": "3", "NODE_RANK": "7"}, node_request(procs=2), None)
     assert (share.node, share.local, share.master, share.port) == (0, None, None, None)
 

@@ -16,7 +16,7 @@ from azureml.node.service import Job, Service, until
 FIRST_WAITS = 'echo up $GOFER_ATTEMPT; test "$GOFER_ATTEMPT" = 2 || sleep 300'
 
 
-def test_told_to_end_then_started_again(service: Service) -> None:
+def test_a_signal_to_end_then_a_restart(service: Service) -> None:
     job = service.job(["sh", "-c", FIRST_WAITS])
     job.start()
     until(lambda: job.log() == "up 1\n", "the rank is up")
@@ -38,7 +38,7 @@ def test_told_to_end_then_started_again(service: Service) -> None:
     assert job.handoff_keys() == ["over.json", "request.json"]
 
 
-def test_what_it_was_told_is_in_the_store_before_its_ranks_have_ended(service: Service) -> None:
+def test_the_signal_is_recorded_in_the_store_before_the_ranks_have_ended(service: Service) -> None:
     """The service may kill it at any moment from then on."""
     job = service.job(
         ["sh", "-c", "trap 'echo caught' TERM; echo up; while :; do sleep 1; done"], grace_s=60.0
@@ -146,7 +146,7 @@ def test_retries_are_counted_over_the_lives_of_a_job(service: Service) -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4])
-def test_told_to_end_at_any_moment_of_its_start(service: Service, delay_s: float, tmp_path: Path) -> None:
+def test_a_signal_to_end_at_any_moment_of_the_start(service: Service, delay_s: float, tmp_path: Path) -> None:
     """It never looks as if the run had succeeded, and the next start makes it."""
     gate = tmp_path / "gate"
     job = service.job(["sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done; echo $GOFER_ATTEMPT"])
@@ -245,7 +245,7 @@ sleep 300 & wait
 """
 
 
-def test_a_node_that_is_told_to_end_leaves_its_outputs_to_the_next(service: Service) -> None:
+def test_a_node_that_gets_a_signal_to_end_leaves_its_outputs_to_the_next(service: Service) -> None:
     """Nothing is sent while it runs; the end of its life is time enough."""
     job = service.job(["sh", "-c", TRAIN])
     job.start()

@@ -111,7 +111,7 @@ def test_without_arguments_the_compile_script_gets_none(act: OlderToolHome) -> N
     assert "compiling with 0 words: \n" in set_up_log(act, run_id)
 
 
-def test_nothing_is_heard_of_it_where_neither_file_is(act: OlderToolHome) -> None:
+def test_node_setup_prints_nothing_without_either_file(act: OlderToolHome) -> None:
     run_id = act.gofer("submit", "--wait", "nvidia-smi").out.strip()
     assert "rank-3.log" in (shown := act.gofer("q", run_id).out)
     assert "setup.log" not in shown

@@ -58,7 +58,7 @@ def test_nothing_runs_while_held(azure: Azure) -> None:
     assert azure.wait("held")["status"] == "Completed"
 
 
-def test_quota_of_a_tier_is_kept_and_told(azure: Azure) -> None:
+def test_the_quota_of_a_tier_is_enforced_and_shown(azure: Azure) -> None:
     for name in ("first", "second", "third"):
         wanted = cluster_body(azure, "sleep 600", tier="Standard", kind="ND40rs_v2", nodes=2)
         assert azure.arm("PUT", f"/jobs/quota-{name}", wanted)[0] == 201

@@ -98,7 +98,7 @@ def test_a_read_only_mount_cannot_be_written(azure: Azure) -> None:
     assert not (azure.folder / "jobs/sealed/attempt-1").exists()
 
 
-def test_who_changes_a_read_only_mount_all_the_same_fails(azure: Azure) -> None:
+def test_a_write_to_a_read_only_mount_fails(azure: Azure) -> None:
     """From outside of the mount, as where none could be made."""
     store(azure, "unsealed", {"kind": "key"})
     inputs = {"in": {"jobInputType": "uri_folder", "uri": uri("unsealed", "in")}}

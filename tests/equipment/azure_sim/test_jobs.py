@@ -92,7 +92,7 @@ def test_cancel_tells_the_processes_and_then_ends_them(azure: Azure) -> None:
     assert "told" in azure.log("told")
 
 
-def test_who_does_not_listen_is_killed_after_the_grace(azure: Azure) -> None:
+def test_a_process_that_ignores_the_signal_is_killed_after_the_grace(azure: Azure) -> None:
     submit(azure, "deaf", "trap '' TERM; echo up; while :; do sleep 1; done")
     wait_for_output(azure, "deaf", "up")
     pid = azure.job("deaf")["pids"]["0"]

@@ -87,7 +87,7 @@ def test_what_was_known_is_known_after_a_kill(own: Azure) -> None:
     assert own.wait("running")["status"] == "Canceled"
 
 
-def test_a_simulator_ends_when_told_whatever_waits(own: Azure) -> None:
+def test_a_simulator_ends_on_request_while_others_wait(own: Azure) -> None:
     """Its jobs are as they were: the next one runs those again that ran, and begins no other meanwhile."""
     submit(own, "ran", f"echo $$ >> {own.folder}/pids; sleep 600")
     own.arm("PUT", "/jobs/cluster", cluster_body(own, "sleep 600"))

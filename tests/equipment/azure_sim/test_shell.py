@@ -71,7 +71,7 @@ def way_in(azure: Azure, name: str, key: Path) -> tuple[list[str], int]:
     return ["ssh", "-i", str(key), *words, "-p", port, f"{user}@127.0.0.1"], int(port)
 
 
-def test_a_websocket_carries_ssh_for_who_has_a_token(azure: Azure, key: Path) -> None:
+def test_a_websocket_carries_ssh_for_a_client_with_a_token(azure: Azure, key: Path) -> None:
     submit(azure, "aml-shell", "sleep 600", services=services(key))
     endpoint = shown(azure, "aml-shell", "Running")["endpoint"]
     path = urlsplit(endpoint).path

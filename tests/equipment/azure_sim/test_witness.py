@@ -158,6 +158,6 @@ def test_a_person_signs_in_by_device_code(azure: Azure, results: Any) -> None:
     assert results["device_code"]["said"][0].startswith(f"{azure.base}/device ")
 
 
-def test_what_does_not_exist_is_said_to_be_missing(results: Any) -> None:
+def test_missing_resources_are_reported(results: Any) -> None:
     assert results["missing"]["job"] == results["missing"]["compute"] == "ResourceNotFoundError"
     assert results["missing"]["environment"] == "MlException"

@@ -58,7 +58,7 @@ def test_steps_inside_a_batch_job_span_its_nodes(slurm: Slurm, tmp_path: Path) -
     assert sorted(lines(tmp_path / "said")) == slurm.nodes
 
 
-def test_a_cancelled_step_hears_sigterm_and_nothing_of_it_is_left(slurm: Slurm, tmp_path: Path) -> None:
+def test_a_cancelled_step_gets_sigterm_and_leaves_no_process(slurm: Slurm, tmp_path: Path) -> None:
     script = "srun bash -c 'trap \"echo heard > heard; exit 3\" TERM; echo $$ > up; sleep 300.25 & wait'"
     job = slurm.sbatch(script, cwd=tmp_path)
     slurm.until((tmp_path / "up").exists, "the step")
@@ -118,9 +118,7 @@ def test_a_node_that_was_killed_and_started_again_is_as_before(slurm: Slurm) -> 
     assert slurm.call("srun", "-w", name, "hostname").split() == [name]
 
 
-def test_a_controller_that_is_gone_is_said_so_and_comes_back_with_its_jobs(
-    slurm: Slurm, tmp_path: Path
-) -> None:
+def test_a_stopped_controller_is_reported_and_restarts_with_its_jobs(slurm: Slurm, tmp_path: Path) -> None:
     job = slurm.sbatch("sleep 300", cwd=tmp_path)
     slurm.until_state(job, "RUNNING")
     slurm.stop_controller()

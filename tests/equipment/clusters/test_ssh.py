@@ -93,7 +93,7 @@ def test_what_runs_on_a_box_dies_with_it_and_its_files_stay(ssh_hosts: SshHosts)
 @pytest.mark.parametrize(
     "fault", [Fault("refuse"), Fault("drop", 5000), Fault("truncate", 5000)], ids=lambda f: f.kind
 )
-def test_a_spoilt_line_ends_the_connection_once(ssh_hosts: SshHosts, name: str, fault: Fault) -> None:
+def test_a_corrupted_line_ends_the_connection_once(ssh_hosts: SshHosts, name: str, fault: Fault) -> None:
     line = ssh_hosts.lines[name]
     before = line.set(fault, times=1).faults
     done = ssh_hosts.ssh(name, "head -c 100000 /dev/zero | tr '\\0' x")

@@ -64,7 +64,7 @@ def test_without_any_grace(tmp_path: Path) -> None:
     assert one.next_request(0.0) == watch.STOP_NOW
 
 
-def test_asked_again_it_begins_anew_only_with_another_grace(tmp_path: Path) -> None:
+def test_a_second_request_starts_again_only_with_another_grace(tmp_path: Path) -> None:
     one = active(tmp_path)
     one.ask_to_stop(3600.0)
     assert one.next_request(0.0) == watch.STOP_PATIENTLY

@@ -210,7 +210,7 @@ def test_accelerate_joins_nodes_by_option_with_gpus_and_by_ranks_without(tmp_pat
     assert "--multi_gpu" in prepare("accelerate launch", argv, place(), resources).argv
 
 
-def test_deepspeed_without_ssh_is_told_its_node(tmp_path: Path) -> None:
+def test_deepspeed_without_ssh_gets_its_node(tmp_path: Path) -> None:
     found = prepared("deepspeed --no_ssh x.py")
     options = "--hostfile=/c.hostfile --node_rank=1 --master_addr=host0 --master_port=29500"
     assert found.argv == shlex.split(f"deepspeed {options} --no_ssh x.py")

@@ -40,7 +40,7 @@ def test_appending_after_a_torn_line_closes_it_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"{", b"[1]\n", b"null\n5\n", b"\xff\xfe\n"])
-def test_lines_that_are_no_objects_are_passed_over(data: bytes) -> None:
+def test_lines_that_are_no_objects_are_skipped(data: bytes) -> None:
     assert list(files.read_lines(data + b'\n{"a":1}\n')) == [{"a": 1}]
 
 

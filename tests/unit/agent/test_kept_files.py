@@ -22,7 +22,7 @@ def test_a_list_is_read_as_it_was_written() -> None:
     assert list(records.decode_list(records.encode_list(kept))) == kept
 
 
-def test_lines_that_are_no_records_are_passed_over() -> None:
+def test_lines_that_are_no_records_are_skipped() -> None:
     good = KeptFile("files", "a", "f", 1, 2, 3)
     bad = [
         ["files", "../a", "f", 1, 2, 3, None],

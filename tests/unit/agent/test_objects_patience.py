@@ -11,7 +11,7 @@ from gofer.objects.retry_policy import retry_after_s
     ("text", "seconds"),
     [("5", 5.0), ("-3", 0.0), ("nan", None), ("inf", float("inf")), ("soon", None), ("", None), ("²", None)],
 )
-def test_the_wait_that_is_asked_for(text: str, seconds: float | None) -> None:
+def test_the_requested_wait(text: str, seconds: float | None) -> None:
     assert retry_after_s({"retry-after": text}) == seconds
 
 

@@ -30,7 +30,7 @@ RECORD = (
     ],
     ids=["the rank", "another process", "a child", "larger than any child"],
 )
-def test_whom_the_kernel_log_names(first: ProcessEnd, victim: Victim, is_victim: bool) -> None:
+def test_the_process_in_the_kernel_log(first: ProcessEnd, victim: Victim, is_victim: bool) -> None:
     assert out_of_memory.is_victim(first, victim) == is_victim
 
 

@@ -119,7 +119,7 @@ def test_a_run_beside_which_the_head_still_fits_goes_first() -> None:
     assert started([demand(gpus=4), demand()], pool, [running]) == ([1], 0)
 
 
-def test_without_a_limit_to_go_by_the_head_is_passed_over_for_a_while_only() -> None:
+def test_without_time_limits_others_start_before_the_head_only_for_a_while() -> None:
     pool = Pool(4)
     running = held_by(pool, demand(cpus=2))
     assert started([demand(cpus=4), demand(cpus=2)], pool, [running]) == ([1], 0)

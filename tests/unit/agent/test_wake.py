@@ -16,7 +16,7 @@ def test_without_a_reader_there_is_no_supervisor(tmp_path: Path) -> None:
     assert not wake.poke(str(tmp_path))
 
 
-def test_a_reader_is_woken_and_never_blocks_who_wakes_it(tmp_path: Path) -> None:
+def test_a_reader_is_woken_and_never_blocks_the_writer(tmp_path: Path) -> None:
     os.mkfifo(wake.fifo(str(tmp_path)))
     reader = os.open(wake.fifo(str(tmp_path)), os.O_RDWR | os.O_NONBLOCK)
     try:

@@ -105,7 +105,7 @@ def test_wrong_words_are_explained(typed: str, message: str, hint: str) -> None:
     assert hint in caught.value.hint
 
 
-def test_what_initc_does_not_do_is_said() -> None:
+def test_missing_features_of_initc_are_reported() -> None:
     assert "each node runs `compile.aml.sh`" in (remark(["-c", "c1", "initc"]) or "")
     assert remark(["submit", "initc"]) is None
     assert remark([]) is None

@@ -59,7 +59,7 @@ def test_a_relative_gofer_home_is_made_absolute() -> None:
     assert Paths.from_environment({"GOFER_HOME": "here"}).cache_dir == Path.cwd() / "here" / "cache"
 
 
-def test_without_home_the_user_database_is_asked() -> None:
+def test_without_home_the_user_database_is_used() -> None:
     assert Paths.from_environment({}).config_file.is_absolute()
 
 

@@ -24,7 +24,7 @@ def test_without_files_everything_is_built_in(project: ConfigProject) -> None:
     assert found["stores.default.url"][0] == project.paths.store_dir.as_uri()
 
 
-def test_each_value_says_who_set_it(project: ConfigProject) -> None:
+def test_each_value_has_its_origin(project: ConfigProject) -> None:
     project.configure_user(
         "target: lab\ntargets:\n  lab:\n    kind: lab\n    login: me\n    hosts: [a, b]\njob: {env: {A: u}}"
     )

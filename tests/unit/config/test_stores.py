@@ -9,7 +9,7 @@ from gofer.config.stores import StoreOptions, full_address
 from gofer.errors import ConfigError, UsageError
 
 
-def test_options_keep_their_references_until_asked(project: ConfigProject) -> None:
+def test_options_keep_their_references_until_they_are_used(project: ConfigProject) -> None:
     project.configure("""
         stores:
           blob: {url: az://data/me, account: acct, sas: "${secret:blob}", endpoint: "http://h:1/acct"}

@@ -64,7 +64,7 @@ def test_a_hundred_thousand_files_are_read_with_three_calls_each() -> None:
     assert len(data) < 6_000_000
 
 
-def test_a_file_goes_on_in_the_next_pack() -> None:
+def test_a_file_continues_in_the_next_pack() -> None:
     index = Index([Pack(NAME, 10), Pack(NAME, 10), Pack(NAME, 5)], [packed(b"big", 0, 4, 20)])
     (file,) = index
     assert list(index.pieces(file)) == [(0, 4, 6), (1, 0, 10), (2, 0, 4)]

@@ -14,7 +14,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> RecordedHome:
 
 
 @pytest.mark.parametrize("number", range(len(VIEWS)), ids=VIEWS)
-def test_what_gofer_said_then_it_says_now(home: RecordedHome, number: int) -> None:
+def test_recorded_answers_are_the_same_now(home: RecordedHome, number: int) -> None:
     home.check(number)
 
 

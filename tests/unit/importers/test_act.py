@@ -132,7 +132,7 @@ def test_a_kind_that_is_not_there_becomes_a_comment(act: Shop) -> None:
     assert any("this release has no kind of target `azureml`" in note for note in plan.notes)
 
 
-def test_an_option_that_the_kind_lacks_is_dropped_and_said(act: Shop) -> None:
+def test_an_option_that_the_kind_lacks_is_dropped_and_reported(act: Shop) -> None:
     act.put("aux_data/aml/aml.yaml", CLUSTER.replace("aks_compute: false", "aks_compute: true"))
     act.put("aux_data/aml/itp.yaml", "_base_: aml.yaml\npreemption_allowed: true\n")
     target = tree(act.plan("aux_data/aml/itp.yaml"))["targets"]["itp"]
@@ -209,7 +209,7 @@ def test_another_name_and_a_workspace_written_out(act: Shop) -> None:
     assert (target["subscription_id"], target["resource_group"], target["workspace"]) == ("s", "g", "w")
 
 
-def test_files_that_are_missing_are_said_and_the_rest_is_carried(shop: Shop) -> None:
+def test_missing_files_are_reported_and_the_rest_is_imported(shop: Shop) -> None:
     shop.put("aux_data/aml/aml.yaml", CLUSTER)
     plan = shop.plan("aux_data/aml/aml.yaml")
     assert "stores" not in tree(plan)
@@ -331,7 +331,7 @@ def test_what_a_file_leaves_out_stays_out_for_its_target_alone(act: Shop) -> Non
     assert settings.ignored("c2") == tuple(never)
 
 
-def test_options_of_zip_that_say_nothing_of_folders_are_said(act: Shop) -> None:
+def test_options_of_zip_without_folders_are_reported(act: Shop) -> None:
     act.put("aux_data/aml/c1.yaml", "_base_: aml.yaml\nzip_options: ['-x', '*/tmp', '-x', 's?c/*']\n")
     fate = fates(act.plan("aux_data/aml/c1.yaml"), "c1.yaml")["zip_options"]
     assert "`s?c/*` may leave out less than it did" in fate.why

@@ -175,7 +175,7 @@ def test_config_show_says_of_every_key_what_it_became_or_why_not(act: Shop) -> N
     assert shown["targets.aml.novelty"].value == "7"
 
 
-def test_a_broken_file_hurts_only_whoever_wants_it(act: Shop) -> None:
+def test_a_broken_file_harms_only_its_own_import(act: Shop) -> None:
     act.put("aux_data/aml/c2.yaml", "config_param: [\n")
     settings = act.load()
     assert settings.target("aml").name == "aml"
@@ -213,7 +213,7 @@ def test_what_others_build_on_is_a_target_when_it_is_whole(act: Shop) -> None:
     assert settings.target("whole").kind == "azureml"
 
 
-def test_an_incomplete_file_that_nobody_builds_on_is_left_to_whoever_wants_it(act: Shop) -> None:
+def test_an_incomplete_file_without_dependents_is_left_to_its_own_import(act: Shop) -> None:
     act.put("aux_data/aml/draft.yaml", BASE)
     assert "draft" in act.load().target_names
 

@@ -114,7 +114,7 @@ def test_the_same_import_again_changes_nothing(act: Shop) -> None:
     assert act.plan("aux_data/aml/aml.yaml").texts == {}
 
 
-def test_an_odd_layout_is_refused_and_not_spoilt() -> None:
+def test_an_odd_layout_is_refused_and_not_changed() -> None:
     with pytest.raises(ConfigError, match="without rewriting it"):
         join("targets: {a: {kind: local} # why\n}\n", NEW, {}, "gofer.yaml")
 

@@ -124,7 +124,7 @@ def test_a_blob_that_was_mounted_to_be_read(philly: Shop, options: str, read_onl
     assert found.outcome is (KeyOutcome.CHANGED if read_only else KeyOutcome.DROPPED)
 
 
-def test_read_only_is_said_of_folders_alone(philly: Shop) -> None:
+def test_read_only_is_an_option_of_folders_only(philly: Shop) -> None:
     text = TWO_BLOBS.replace("/data_blob/jianfw", "/blob/jianfw")
     philly.put("aux_data/configs/two.yaml", text)
     plan = philly.plan("aux_data/configs/two.yaml", name="local")

@@ -162,7 +162,7 @@ def test_folders_need_a_store_of_the_datastores_name(shop: Shop) -> None:
     assert "where the datastore `elsewhere` is" in found["io[2].path"].why
 
 
-def test_a_row_without_a_store_says_what_to_add_and_who_will_miss_it(shop: Shop) -> None:
+def test_a_row_without_a_store_names_the_store_to_add_and_its_users(shop: Shop) -> None:
     shop.put("job.json", DATA_ONLY)
     notes = shop.plan("job.json").notes
     (data,) = [one for one in notes if "`blob` of `data`" in one]
@@ -273,7 +273,7 @@ def test_notes_call_targets_what_they_are_called_in_the_end(shop: Shop) -> None:
     assert len(notes) == len({*notes})
 
 
-def test_what_is_shortened_is_said_to_be(shop: Shop) -> None:
+def test_shortened_lists_are_reported(shop: Shop) -> None:
     shop.put(
         "job.json", TOOLKIT_1.replace("first try", "x" * 201).replace("ND40_v2g1", "Singularity.ND40_v2g1")
     )

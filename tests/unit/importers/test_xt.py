@@ -91,7 +91,7 @@ def test_what_is_written_loads(xt: Shop) -> None:
     assert settings.ignore == (".git", "__pycache__")
 
 
-def test_secrets_are_asked_for_by_where_they_are(xt: Shop) -> None:
+def test_secrets_are_requested_with_their_place(xt: Shop) -> None:
     plan = xt.plan("xt_config.yaml")
     assert [one.name for one in plan.secrets] == ["xtstorage-key", "registry-password", "HF_TOKEN"]
     assert plan.secrets[0].where == "XT's key vault"
@@ -163,7 +163,7 @@ MOUNTED = XT.replace('data-action: "download"', 'data-action: "mount"')
     ],
     ids=["false", "absent", "true", "copied"],
 )
-def test_a_mounted_folder_is_for_reading_unless_told(
+def test_a_mounted_folder_is_read_only_by_default(
     shop: Shop, text: str, extra: dict[str, object], why: str | None
 ) -> None:
     shop.put("xt_config.yaml", text)
@@ -287,7 +287,7 @@ def test_shares_lie_in_containers_of_their_own(shop: Shop) -> None:
     assert any("`xts-data-xts`: check `stores.xtstorage-data.url`" in note for note in plan.notes)
 
 
-def test_the_name_of_whoever_runs_it_is_written_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_the_user_is_written_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "alice")
     text = XT.replace('workspace: "ws1"', 'workspace: "ws-$username"').replace("exper1", "$username-${env:X}")
     text = text.replace('MODE: "fast"', 'MODE: "$username", OTHER: "$usernames"')
@@ -314,7 +314,7 @@ def test_nodes_of_xt_worked_apart(xt: Shop) -> None:
     assert "XT ran the script on each by itself" in found["compute-targets.eus-v100.nodes"].why
 
 
-def test_what_there_is_no_target_for_is_known_all_the_same(shop: Shop) -> None:
+def test_entries_without_a_target_are_still_recognized(shop: Shop) -> None:
     shop.put("xt_config.yaml", "general: {env-vars: {A: b}}\nxt-services: {storage: gone}\n")
     found = fates(shop.plan("xt_config.yaml"))
     assert found["general.env-vars.A"].why == "no target is carried"
@@ -408,7 +408,7 @@ def test_what_no_target_got_in_the_end_is_dropped(xt: Shop) -> None:
 
 
 @pytest.mark.parametrize("text", ["locations: []", "locations: ''"])
-def test_what_is_empty_is_said_to_be(shop: Shop, text: str) -> None:
+def test_empty_files_are_reported(shop: Shop, text: str) -> None:
     text = XT.replace('location: "eastus"', text).replace('vm-size: "ND40_v2g1"', 'vm-size: ""')
     shop.put("xt_config.yaml", f"{text}stores: {{}}\n")
     found = fates(shop.plan("xt_config.yaml"))

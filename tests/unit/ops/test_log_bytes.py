@@ -84,7 +84,7 @@ def test_absent_and_empty() -> None:
     assert read_tail(StoredLog(store, KEY), 10) == (0, b"")
 
 
-def test_no_lines_asked_for_is_the_end() -> None:
+def test_zero_requested_lines_is_the_end() -> None:
     assert read_tail(StoredLog(stored(b"a\nb\n"), KEY), 0) == (4, b"")
 
 

@@ -76,7 +76,7 @@ def test_ten_ranks_and_more_are_in_the_order_of_numbers(project: OpsProject) -> 
         ({"node": 1, "rank": 3}, b"attempt 2 rank 3\n"),
     ],
 )
-def test_the_log_that_was_asked_for(project: OpsProject, wanted: dict[str, int], text: bytes) -> None:
+def test_the_requested_log(project: OpsProject, wanted: dict[str, int], text: bytes) -> None:
     row = project.add()
     many_logs(project)
     assert LogReader(project.session, row).tail(LogChoice(**wanted), lines=10) == text

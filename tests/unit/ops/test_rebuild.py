@@ -132,7 +132,7 @@ def test_runs_without_an_end_stand_as_their_folder_proves(project: OpsProject) -
     assert rows[GROUP].state == "running"
 
 
-def test_torn_and_foreign_lines_are_passed_over_and_the_last_word_counts(project: OpsProject) -> None:
+def test_torn_and_foreign_lines_are_skipped_and_the_last_line_counts(project: OpsProject) -> None:
     project.add(make_record(RUN))
     folder = project.run_folder(RUN)
     folder.end("lost", reason="node-failure")

@@ -84,7 +84,7 @@ def test_a_record_of_a_store_gives_a_name_and_no_more(project: OpsProject, tmp_p
     assert folder_option(at(project, mine), row) == "/far/mine"
 
 
-def test_one_target_that_is_gone_does_not_keep_the_others_from_being_asked(project: OpsProject) -> None:
+def test_an_unreachable_target_does_not_prevent_questions_to_others(project: OpsProject) -> None:
     project.add(make_record(RUN, target="lab", backend="slurm"))
     other = project.add(make_record("r261116-091234-bbbbbb"))
     project.run_folder(other.id).exit("succeeded")

@@ -49,7 +49,7 @@ def test_a_run_that_runs_elsewhere_shows_its_signs_of_life(project: OpsProject) 
     assert [gpu.utilisation for gpu in found.life.beats[0].gpus] == [97.0]
 
 
-def test_a_store_that_is_gone_is_named_and_the_rest_told(project: OpsProject) -> None:
+def test_an_unreachable_store_is_named_and_the_rest_is_shown(project: OpsProject) -> None:
     row = project.add(state="failed", reason="exit-code", exit_code=3, store="file:///nowhere/at/all")
     found = why(project.session, row)
     assert found.words is not None

@@ -23,7 +23,7 @@ def test_the_url_of_a_folder_opens_that_folder(tmp_path: Path, name: str) -> Non
     assert again.url == url
 
 
-def test_a_folder_that_is_not_there_is_made_only_when_asked(tmp_path: Path) -> None:
+def test_a_missing_folder_is_made_only_on_request(tmp_path: Path) -> None:
     url = (tmp_path / "deep" / "store").as_uri()
     with pytest.raises(StoreError, match="is not there") as caught:
         open_store(url)

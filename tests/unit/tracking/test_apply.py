@@ -76,7 +76,7 @@ def test_the_same_again_changes_only_when_it_was_seen(ledger: Ledger) -> None:
     assert len(ledger.events(ID)) == 1
 
 
-def test_unknown_runs_are_passed_over(ledger: Ledger) -> None:
+def test_unknown_runs_are_skipped(ledger: Ledger) -> None:
     ledger.insert([run()])
     assert ledger.apply([seen(State.RUNNING, "r261116-091233-nobody"), seen(State.QUEUED)], NOW) == [ID]
     assert ledger.apply([], NOW) == []
@@ -142,7 +142,7 @@ def test_the_rows_of_a_group_move_it(ledger: Ledger) -> None:
     assert ledger.events(rows[0]) == ledger.events(GROUP) == []
 
 
-def test_what_is_said_of_the_group_itself_is_passed_over(ledger: Ledger) -> None:
+def test_ends_of_the_group_itself_are_skipped(ledger: Ledger) -> None:
     ledger.insert(group(GROUP, 2))
     assert ledger.apply([seen(State.FAILED, GROUP)], NOW) == []
     assert stored(ledger, GROUP).state == "pending"

@@ -160,7 +160,7 @@ def test_an_unfinished_file_knows_its_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", bytes(26), bytes(29)])
-def test_a_file_of_another_shape_is_begun_anew(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_form_is_started_again(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "part"
     path.write_bytes(content)
     part = part_file(path)

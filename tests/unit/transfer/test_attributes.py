@@ -37,7 +37,7 @@ def test_times_that_others_wrote(text: str, mtime_ns: int | None) -> None:
     assert read_mtime_ns({"mtime": text}) == mtime_ns
 
 
-def test_nothing_is_said_of_times_that_are_not_the_files_own() -> None:
+def test_foreign_times_of_files_are_ignored() -> None:
     assert to_metadata(FileEntry("f", 1, 5, recorded=False)) == {}
     assert to_metadata(FileEntry("f", 1, -5)) == {}
     assert read_mtime_ns({}) is None

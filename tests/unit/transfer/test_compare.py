@@ -28,7 +28,7 @@ def test_every_path_comes_once_with_its_like(left: list[str], right: list[str]) 
     assert seen == expected
 
 
-def test_disorder_is_noticed_and_repetition_passed_over() -> None:
+def test_disorder_is_an_error_and_repetition_is_skipped() -> None:
     with pytest.raises(OutOfOrder):
         list(pair([], [FileEntry("b", 1, 1), FileEntry("a", 1, 1)]))
     with pytest.raises(OutOfOrder):
@@ -86,7 +86,7 @@ def test_recorded_times_are_compared_as_finely_as_both_file_systems_have_them() 
     assert verdict(file(5 * S + 123_456_789), file(6 * S)) == SEND
 
 
-def test_a_known_md5_is_asked_before_anything_is_sent() -> None:
+def test_a_known_md5_is_compared_before_anything_is_sent() -> None:
     assert verdict(file(7 * S), stored(6 * S, md5=b"x")) == UNSURE
     assert verdict(stored(7 * S, md5=b"x"), file(6 * S)) == UNSURE
     assert verdict(file(5 * S), stored(6 * S, md5=b"x")) == SAME

@@ -110,7 +110,7 @@ def test_a_thread_waits_while_work_may_still_come_up() -> None:
     assert results == [FileMove(entry("a"), True)]
 
 
-def test_stopping_wakes_those_who_wait() -> None:
+def test_stopping_wakes_waiting_threads() -> None:
     jobs = MoveQueue(iter([entry("a"), entry("b")]))
     take_attempt(jobs)
     take_attempt(jobs)

@@ -42,7 +42,7 @@ def test_entries_survive_as_records(entry: FileEntry) -> None:
     assert from_record(to_record(entry)) == entry
 
 
-def test_a_record_keeps_what_is_not_utf8_and_what_the_listing_told() -> None:
+def test_a_record_keeps_names_that_are_not_utf8_and_facts_of_the_listing() -> None:
     entry = FileEntry("a\udcff\nb", 1, 2, False, True, b"\0" * 16, '"etag"')
     assert from_record(to_record(entry)) == entry
 
