@@ -174,7 +174,7 @@ class BackendConformance(RunConformance):
             seen = settled(session, [row], backend.observe([RunRef(row.id)]))[row.id]
             assert (seen.state, len(seen.attempts)) == ("succeeded", 1)
 
-    def test_a_plan_is_the_same_for_the_same_record(self) -> None:
+    def test_a_plan_is_pure_and_the_same_for_the_same_record(self) -> None:
         with self.open() as session:
             row = self.finish(session, ["echo", "a  b"])
             backend = session.backend(self.target)
