@@ -16,6 +16,7 @@ import traceback
 from typing import Any, Callable, Dict, NoReturn
 
 from gofer.core.parallel import SendMessage
+from gofer.core.processes import close_all_but
 from gofer.node.watch import REQUESTS
 from gofer.objects.facts import ObjectsError
 
@@ -101,8 +102,6 @@ def _drop_inherited(writer: int) -> None:
     """Drop what was inherited from the agent: its signal handlers, since requests to stop are for the agent,
     and its open files, since a closed connection must mean that the agent ended.
     """
-    from gofer.core.processes import close_all_but
-
     gc.enable()
     signal.set_wakeup_fd(-1)
     for number in REQUESTS:

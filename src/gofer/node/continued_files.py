@@ -18,6 +18,7 @@ from gofer.core.states import Reason, State
 from gofer.node import cancellable_task, working_copy
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.exit_record import AttemptFailed
+from gofer.node.folders import copy
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
 from gofer.node.kept import records, stayed
 from gofer.node.kept.records import KeptFile
@@ -47,8 +48,6 @@ def bring(task: Task, keep_on: Callable[[int], bool]) -> None:
     run_id, store = earlier_run(task), task.private.store
     if run_id is None or store is None:
         return
-    from gofer.node.folders import copy
-
     key, prefix = run_layout.run_key(run_id), store.get("prefix", "")
     spec = {**store, "prefix": f"{prefix}/{key}" if prefix else key}
     try:

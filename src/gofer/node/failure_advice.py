@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Optional, Sequence
 
 from gofer.core.command_launcher import SPANNING
 from gofer.core.launch import NodePlace
-from gofer.node.packages.advice import missing_packages
+from gofer.node.packages.package_files import AUTO, find
 from gofer.node.task import Task
+from gofer.node.working_copy import read_code
 
 # Open MPI's error about a node that it cannot reach is this long.
 LINES = 80
@@ -26,12 +28,15 @@ _NO_REPOSITORY = re.compile(
     r"|you are not inside of a Git repository"
 )
 
+_MODULE = re.compile(r"No module named '?([A-Za-z_][A-Za-z0-9_]*)")
+_PROGRAM = re.compile(r"(?:cannot run `|line \d+: |^sh: \d+: )(python3?|pip|torchrun|accelerate)\b[`:]")
+
 
 def advise(task: Task, place: NodePlace, lines: Sequence[str], built: Optional[str]) -> Optional[str]:
     """A sentence that says what to do; None when the lines have no known error. `built`: see
-    `missing_packages`.
+    `_missing_packages`.
     """
-    missing = missing_packages(lines[-_PACKAGE_LINES:], task.code, task.workdir, built)
+    missing = _missing_packages(lines[-_PACKAGE_LINES:], task.code, task.workdir, built)
     launcher = task.request.get("command_launcher")
     return missing or _unreached(launcher, place, lines) or _without_repository(task, lines[-_PACKAGE_LINES:])
 
@@ -54,3 +59,33 @@ def _unreached(launcher: Optional[str], place: NodePlace, lines: Sequence[str]) 
         f"and `ssh {others[0]} true` must work on {place.hosts[0]} without a prompt; "
         "gofer does not set up SSH between nodes"
     )
+
+
+def _missing_packages(tail: Sequence[str], code: str, workdir: str, built: Optional[str]) -> Optional[str]:
+    """A sentence that says what to do; None when the last lines of the log name no missing module or program.
+
+    `built` is the file whose packages the run had. A module that is part of the code is not a package.
+    """
+    missing = _missing(tail, code, workdir)
+    if missing is None:
+        return None
+    if built is not None:
+        return f"`{missing}` is not among the packages of {built}: add it there"
+    file = find(AUTO, os.path.relpath(workdir, code), read_code(code))
+    list_name = "a requirements.txt" if file is None else file.path
+    return f"`{missing}` is not installed on the node: `--packages auto` installs what {list_name} lists"
+
+
+def _missing(tail: Sequence[str], code: str, workdir: str) -> Optional[str]:
+    for line in reversed(tail):
+        module, program = _MODULE.search(line), _PROGRAM.search(line)
+        if module and not _is_in_code(module.group(1), code, workdir):
+            return module.group(1)
+        if program:
+            return program.group(1)
+    return None
+
+
+def _is_in_code(module: str, code: str, workdir: str) -> bool:
+    folders = (workdir, code, os.path.join(code, "src"))
+    return any(os.path.exists(os.path.join(one, module + end)) for one in folders for end in ("", ".py"))

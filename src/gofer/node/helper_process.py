@@ -14,6 +14,7 @@ import time
 import traceback
 from typing import Callable, NoReturn, Optional
 
+from gofer.core.processes import close_all_but
 from gofer.core.sleep import pause
 from gofer.node.watch import REQUESTS
 
@@ -62,8 +63,6 @@ def _be_child(reader: int, work: Callable[[int], bool]) -> NoReturn:
     """In the forked child. Nothing may return into the agent's code."""
     status = 1
     try:
-        from gofer.core.processes import close_all_but
-
         gc.enable()
         signal.set_wakeup_fd(-1)
         for number in (*REQUESTS, *_FORWARDED):

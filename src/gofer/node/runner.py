@@ -15,11 +15,11 @@ from gofer.core.launcher_options import Launched, write_hostfiles
 from gofer.core.outcome import Outcome
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
-from gofer.node import background, cancellable_task, continued_files, exit_record, process_cleanup, spawn
-from gofer.node.events import EventLog
+from gofer.node import background, cancellable_task, continued_files, exit_record, mpi, process_cleanup, spawn
+from gofer.node import failure_advice as advice
+from gofer.node.events import EventLog, HeartbeatWriter
 from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
 from gofer.node.folders.mapped import FolderFailed, FolderStopped, MappedFolders
-from gofer.node.heartbeat import HeartbeatWriter
 from gofer.node.kept.keeper import FileKeeper
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.records import KeptFiles
@@ -330,8 +330,6 @@ class Node:
 
     def _ask_mpirun(self) -> dict[int, dict[str, str]]:
         """The variables that mpirun adds for each rank."""
-        from gofer.node import mpi  # few runs need it
-
         log = os.path.join(self.folder, mpi.LOG)
         self._mpirun = mpi.Mpirun(self.place, self.task.private.environment, log)
         try:
@@ -357,8 +355,6 @@ class Node:
         found = exit_record.judge(watched, tail=self._tail, kills=kills, limit_s=limit_s)
         if found.reason != Reason.EXIT_CODE or watched.first_failure is None:
             return found
-        from gofer.node import failure_advice as advice
-
         built = self._packages.file if self._packages is not None else None
         lines = self._tail(watched.first_failure.rank, advice.LINES)
         return found.with_detail(advice.advise(self.task, self.place, lines, built))

@@ -11,6 +11,8 @@ from gofer.core.snapshot_names import ManifestError
 from gofer.node import checkout
 from gofer.node.project_environments import link_environments
 from gofer.node.task import Task
+from gofer.objects import open_objects
+from gofer.objects.facts import ObjectNotFound, ObjectsError
 
 
 def stage(task: Task) -> None:
@@ -62,9 +64,6 @@ def _reader(spec: Mapping[str, Any]) -> Read:
     """A reader for an object store. The reader raises ManifestError for an object that is absent or cannot be
     read.
     """
-    from gofer.objects import open_objects
-    from gofer.objects.facts import ObjectNotFound, ObjectsError
-
     objects = open_objects(spec)
 
     def read(key: str, start: int, length: int) -> bytes:

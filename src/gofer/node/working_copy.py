@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from gofer.core import trees
 
@@ -123,3 +123,16 @@ def put_back(root: str, pristine: str, changes: Changes, known: Contents) -> Non
             known[path] = stamp(os.lstat(os.path.join(root, path)))
     for path in reversed(folders):
         os.chmod(os.path.join(root, path), stat.S_IMODE(known[path][4]))
+
+
+def read_code(code: str) -> Callable[[str], Optional[str]]:
+    """A function that returns the text of a file of a working copy; None when the file cannot be read."""
+
+    def read(path: str) -> Optional[str]:
+        try:
+            with open(os.path.join(code, path), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except OSError:
+            return None
+
+    return read

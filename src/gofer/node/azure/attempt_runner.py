@@ -14,11 +14,11 @@ from gofer.node.azure.log_forwarder import LogForwarder
 from gofer.node.azure.runner import AzureNode
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.share import AzureShare, row_values
-from gofer.node.azure.store_tally import StoreTally
 from gofer.node.azure.termination import AzureTermination
 from gofer.node.folders.mapped import FolderContext, MappedFolders
 from gofer.node.kept.keeper import KEPT_BYTES
 from gofer.node.kept.limit import Keeping
+from gofer.node.kept.tally import StoreTally
 from gofer.node.packages.cache import folder_in
 from gofer.node.rendezvous.base import EXIT, Membership
 from gofer.node.rendezvous.objects import ObjectRendezvous

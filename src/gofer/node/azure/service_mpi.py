@@ -14,8 +14,9 @@ from typing import Callable, Dict, Mapping, NoReturn, Optional
 
 from gofer.core import processes
 from gofer.core.launch import NodePlace
+from gofer.node import mpi_rank
 from gofer.node.azure.share import OF_MPIRUN, AzureShare
-from gofer.node.mpi import Mpirun, address
+from gofer.node.mpi import Mpirun, MpiStopped, address
 
 # SIGTERM is forwarded after this delay, so that the agent sees a failed rank before mpirun's reaction to it.
 _FORWARD_S = 0.3
@@ -43,8 +44,6 @@ def _stand_in(share: AzureShare, agent: Optional[int]) -> NoReturn:
     """Stay as one of mpirun's processes until the agent of the node says with which status to end. `agent` is
     its pid if it is a child.
     """
-    from gofer.node import mpi_rank
-
     signal.signal(signal.SIGALRM, lambda *_: _send_term(agent))
     signal.signal(signal.SIGTERM, lambda *_: signal.setitimer(signal.ITIMER_REAL, _FORWARD_S))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
@@ -83,8 +82,6 @@ class ServiceMpirun(Mpirun):
         """End all placeholders with this status, also those that have not connected yet. Blocks for 30 s at
         most.
         """
-        from gofer.node.mpi import MpiStopped
-
         deadline = time.monotonic() + _GATHER_S
 
         def keep_on(fd: int) -> bool:

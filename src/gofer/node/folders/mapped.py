@@ -16,7 +16,10 @@ from gofer.core import folder_modes, private_folder, trees
 from gofer.core.launch import NodePlace
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.folders import copy, rclone_mount, unmount, upload
+from gofer.node.folders.copy_view import make_view
 from gofer.node.folders.progress import Event, FolderProgress
+from gofer.node.folders.remote import RemoteFolder
 from gofer.node.watch import Watch
 
 # Modules for copies, mounts and uploads are imported where they are used: most runs have no folders.
@@ -130,8 +133,6 @@ class MappedFolders:
 
     def _look_at_store(self, name: str, keep_on: Callable[[int], bool]) -> ObjectVersions:
         """The objects in the store before the command starts. Incomplete where the store cannot be listed."""
-        from gofer.node.folders import upload
-
         seen = upload.ObjectVersions()
         try:
             spec = self._spec(name)
@@ -143,8 +144,6 @@ class MappedFolders:
     def _copy(
         self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
     ) -> str:
-        from gofer.node.folders import copy
-
         spec = self._spec(name)
         where = copy.place_of(self._context.queue_home, folder["store"], folder["path"])
         facts = {"store": str(folder["store"]), "path": str(folder["path"])}
@@ -188,8 +187,6 @@ class MappedFolders:
 
     def _view(self, name: str, tree: str, keep_on: Callable[[int], bool]) -> str:
         """A folder that looks like the shared tree. Other runs do not see what the run writes there."""
-        from gofer.node.folders.copy_view import make_view
-
         view = os.path.join(self._views, name)
         trees.remove_tree(view)
         if os.geteuid() == 0:
@@ -212,8 +209,6 @@ class MappedFolders:
     def _mount(
         self, name: str, progress: FolderProgress, keep_on: Callable[[int], bool], *, read_only: bool
     ) -> str:
-        from gofer.node.folders import rclone_mount, unmount
-
         spec = self._spec(name)
         if spec["kind"] == "file":
             return _folder_on_disk(spec)
@@ -271,8 +266,6 @@ class MappedFolders:
             os.close(self._held.pop())
 
     def _upload(self, name: str, progress: FolderProgress) -> Optional[str]:
-        from gofer.node.folders import upload
-
         path = os.path.join(self._code, name)
         left = upload.look(path)
         if left.others:
@@ -379,8 +372,6 @@ def _advice(folder: Mapping[str, Any]) -> str:
 
 
 def _touch(spec: Mapping[str, Any]) -> None:
-    from gofer.node.folders.remote import RemoteFolder
-
     next(iter(RemoteFolder(spec).list()), None)
 
 

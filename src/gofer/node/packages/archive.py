@@ -16,6 +16,7 @@ from typing import Any, Iterator, Mapping, Set
 from gofer.core import files
 from gofer.node.cancellable_task import ChoreFailed
 from gofer.node.packages.cache import ENVIRONMENT
+from gofer.objects import open_objects
 
 PREFIX = "packages"
 _SUFFIX = ".tar.gz"
@@ -44,8 +45,6 @@ def fetch(spec: Mapping[str, Any], name: str, place: str) -> bool:
 
     Raises ObjectsError, ChoreFailed or OSError; `place` then holds an incomplete environment.
     """
-    from gofer.objects import open_objects
-
     objects = open_objects(spec)
     info = objects.head(key_of(name))
     if info is None:
@@ -68,8 +67,6 @@ def send(spec: Mapping[str, Any], name: str, place: str) -> int:
 
     Raises ObjectsError or OSError; the store then has a complete older archive or none.
     """
-    from gofer.objects import open_objects
-
     archive = os.path.join(place, f"archive{_SUFFIX}")
     try:
         pack(archive, place)

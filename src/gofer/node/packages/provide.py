@@ -18,11 +18,12 @@ from gofer.node.folders.progress import Event
 from gofer.node.packages import archive, pyproject, tools
 from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment, complete
 from gofer.node.packages.interpreter import find_interpreter
-from gofer.node.packages.package_files import CONDA, PYPROJECT, UV, PackageFile, Read, find
+from gofer.node.packages.package_files import CONDA, PYPROJECT, UV, PackageFile, find
 from gofer.node.packages.project_metadata import write_metadata
 from gofer.node.packages.recipe import Recipe, RecipeInput, make_recipe
 from gofer.node.project_environments import UV_ENVIRONMENT, show_venv
 from gofer.node.task import Task
+from gofer.node.working_copy import read_code
 from gofer.objects.facts import ObjectsError
 
 # Set for set-up and command: the file whose packages are provided. An imported ACT set-up then installs
@@ -110,19 +111,6 @@ def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]
             continue  # `prune` removed the environment between its build and its use
         return Provided(file.path, _shown(wanted, file, entry.place(ready["number"]), ready), held)
     raise PackagesFailed(f"other processes keep removing the packages of {file.path}")
-
-
-def read_code(code: str) -> Read:
-    """A reader for files of a working copy."""
-
-    def read(path: str) -> Optional[str]:
-        try:
-            with open(os.path.join(code, path), encoding="utf-8", errors="replace") as file:
-                return file.read()
-        except OSError:
-            return None
-
-    return read
 
 
 class _Build:

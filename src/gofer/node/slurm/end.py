@@ -19,6 +19,7 @@ from gofer.core.states import Reason, State
 from gofer.node.slurm.calls import SlurmError, call
 from gofer.node.slurm.handoff import CLAIM, PRIVATE, Handoff
 from gofer.node.slurm.share import SlurmShare, read_share
+from gofer.objects import open_objects
 
 _STORE_TRIES = 8
 _STOPPED = {"PENDING", "COMPLETING", "CANCELLED", "PREEMPTED", "TIMEOUT", "REQUEUED", "NODE_FAIL"}
@@ -141,8 +142,6 @@ class _End:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             files.retry_while_full(lambda: files.append(path, data))
             return
-        from gofer.objects import open_objects
-
         private = files.read_json(self.handoff.at(PRIVATE)) or {}
         open_objects(private["store"]).put(key, data)
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Callable, Sequence
 from gofer.core.retry import backoff, retry
 from gofer.node.helper_process import HelperProcess
 from gofer.node.uploader.patience import patience_s
+from gofer.node.uploader.run_folder import RunFolderUploader
+from gofer.objects import open_objects
+from gofer.objects.facts import ObjectsError
 
 if TYPE_CHECKING:
     from gofer.core.secrets.run_secrets import RunSecrets
@@ -43,9 +46,6 @@ class NodeUploader:
 
 def _carry(reader: int, spool: str, private: RunSecrets, run_id: str, sync: Sequence[str]) -> bool:
     """Upload until the agent closes the pipe or is gone; whether everything is in the store then."""
-    from gofer.node.uploader.run_folder import RunFolderUploader
-    from gofer.objects import open_objects
-
     uploader = RunFolderUploader(spool, open_objects(private.store or {}), sync=sync, mask=private.mask())
     outputs = _BackgroundWork(lambda: _try(uploader.outputs.look, run_id))
     is_hurried = False
@@ -82,8 +82,6 @@ class _BackgroundWork:
 
 
 def _try(look: Callable[[str], None], run_id: str) -> None:
-    from gofer.objects.facts import ObjectsError
-
     try:
         look(run_id)
     except (ObjectsError, OSError) as error:
@@ -91,8 +89,6 @@ def _try(look: Callable[[str], None], run_id: str) -> None:
 
 
 def _finish(uploader: RunFolderUploader, run_id: str) -> bool:
-    from gofer.objects.facts import ObjectsError
-
     try:
         problem = retry(
             lambda: uploader.finish(run_id),

@@ -15,14 +15,18 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core import files, run_layout
-from gofer.core.parallel import SendMessage
+from gofer.core.parallel import SendMessage, each
 from gofer.core.trees import remove_tree
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.folders import copy
+from gofer.node.folders.copy import AT_ONCE
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
 from gofer.node.folders.progress import Event, FolderProgress
+from gofer.node.folders.remote import RemoteFolder, is_executable, mtime_ns, stamp_ns
 from gofer.node.uploader.patience import retry_store
-from gofer.objects.facts import ObjectInfo
+from gofer.objects import open_objects
+from gofer.objects.facts import ObjectInfo, ObjectNotFound
 
 _TRY_S = 2.0
 # In the spool: folders for outputs and files before they are moved into place, and the record of them.
@@ -132,8 +136,6 @@ def _bring(earlier: EarlierOutputs, say: SendMessage) -> None:
 
 def _fetch(earlier: EarlierOutputs, key: str, name: str, say: SendMessage) -> str:
     """Copy everything below a key into a folder beside the run's folder; the path of the copy."""
-    from gofer.node.folders import copy
-
     prefix = earlier.spec.get("prefix", "")
     spec = {**earlier.spec, "prefix": f"{prefix}/{key}" if prefix else key}
     beside = os.path.join(earlier.spool, name)
@@ -145,9 +147,6 @@ def _fetch(earlier: EarlierOutputs, key: str, name: str, say: SendMessage) -> st
 
 def _fetch_list(earlier: EarlierOutputs) -> None:
     """Fetch the newest list of kept files that this node left in an earlier attempt."""
-    from gofer.objects import open_objects
-    from gofer.objects.facts import ObjectNotFound
-
     objects = open_objects(earlier.spec)
     for attempt in range(earlier.attempt - 1, 0, -1):
         key = f"{run_layout.node_key(earlier.run_id, attempt, earlier.node)}/{run_layout.FILE_LIST}"
@@ -163,10 +162,6 @@ def _restore(spec: Mapping[str, Any], tree: str) -> None:
     """Set the original times of the files, since programs take the newest checkpoint for the last. Also set
     the execute permission, if the listing that was used for the copy did not have it.
     """
-    from gofer.core.parallel import each
-    from gofer.node.folders.copy import AT_ONCE
-    from gofer.node.folders.remote import RemoteFolder, is_executable, mtime_ns, stamp_ns
-
     remote = RemoteFolder(spec)
 
     def restore(info: ObjectInfo) -> None:
