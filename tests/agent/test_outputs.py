@@ -122,7 +122,7 @@ def test_a_file_that_is_rewritten_again_and_again_is_in_the_store_whole(
     with subprocess.Popen([sys.executable, "-c", _WRITER, str(path)]) as writer:
         seen: set[bytes] = set()
         while writer.poll() is None or not seen:
-            box.look(RUN)
+            box.upload_changes(RUN)
             if objects.head(f"{OUTPUTS}/last.ckpt") is not None:
                 data = objects.get(f"{OUTPUTS}/last.ckpt")
                 assert is_whole(data)
@@ -137,7 +137,7 @@ def test_what_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     path = write(tmp_path / "spool", "a", b"x" * 3_000_000)
     box = Outputs(str(tmp_path / "spool"), Touching(str(tmp_path / "store"), path), ("*",))
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert [path for path in (tmp_path / "store").rglob("*") if path.is_file()] == []
 
 
@@ -190,9 +190,9 @@ def test_a_file_that_another_takes_the_place_of_is_sent_as_it_was(tmp_path: Path
 
     box = Outputs(str(tmp_path / "spool"), Replacing(str(tmp_path / "store")), ("last*",))
     there = tmp_path / "store" / OUTPUTS / "last.ckpt"
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert there.read_bytes() == b"1" * 3_000_000
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert there.read_bytes() == b"2" * 3_000_000
 
 
@@ -205,7 +205,7 @@ def test_files_that_vanish_do_not_disturb_the_others(tmp_path: Path) -> None:
         kept = write(tmp_path / "spool", f"kept-{turn}", b"kept")
         remover = threading.Thread(target=lambda gone: [path.unlink() for path in gone], args=(paths,))
         remover.start()
-        box.look(RUN)
+        box.upload_changes(RUN)
         remover.join()
         assert (tmp_path / "store" / OUTPUTS / kept.name).read_bytes() == b"kept"
 
@@ -224,7 +224,7 @@ def test_checkpoints_that_take_turns_do_not_pile_up(tmp_path: Path) -> None:
         write(tmp_path / "spool", f"{step}.ckpt", b"x")
         if step > 2:
             (tmp_path / "spool" / OUTPUTS / f"{step - 2}.ckpt").unlink()
-        box.look(RUN)
+        box.upload_changes(RUN)
     assert held(tmp_path / "store") == ["4.ckpt", "5.ckpt"]
 
 
@@ -233,12 +233,12 @@ def test_what_is_gone_for_a_moment_stays_until_the_end(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     box = Outputs(str(tmp_path / "spool"), FileObjects(str(tmp_path / "store")), ("*",))
     path = write(tmp_path / "spool", "last.ckpt", b"x")
-    box.look(RUN)
+    box.upload_changes(RUN)
     path.unlink()
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert held(tmp_path / "store") == ["last.ckpt"]
     write(tmp_path / "spool", "last.ckpt", b"y")
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert (tmp_path / "store" / OUTPUTS / "last.ckpt").read_bytes() == b"y"
     path.unlink()
     assert box.finish(RUN) == []
@@ -252,10 +252,10 @@ def test_a_folder_that_is_lost_takes_nothing_from_the_store(tmp_path: Path) -> N
     objects.put(f"{OUTPUTS}/of another", b"")
     box = Outputs(str(tmp_path / "spool"), objects, ("*",), gone_s=0.0)
     path = write(tmp_path / "spool", "last.ckpt", b"x")
-    box.look(RUN)
+    box.upload_changes(RUN)
     path.unlink()
     path.parent.rmdir()
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert box.finish(RUN) == []
     assert held(tmp_path / "store") == ["last.ckpt", "of another"]
 
@@ -364,7 +364,7 @@ def test_what_was_brought_is_sent_only_if_it_changed(azurite: Azurite, tmp_path:
     write(two, "changed", b"of attempt 2")
     write(two, "new", b"of attempt 2")
     box = Outputs(str(two), objects, ("*",))
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert box.finish(RUN) == []
     found = {info.key.removeprefix(f"{OUTPUTS}/"): objects.get(info.key) for info in objects.list(OUTPUTS)}
     assert found == {

@@ -21,19 +21,21 @@ from gofer.node.watch import REQUESTS
 from gofer.objects.facts import ObjectsError
 
 
-class ChoreFailed(Exception):
+class WorkFailed(Exception):
     """The work failed. The text is for the person whose run it is."""
 
 
-class ChoreStopped(Exception):
+class WorkStopped(Exception):
     """The work was ended early, because `keep_on` returned False."""
 
 
-def do(work: Callable[[SendMessage], None], *, hear: SendMessage, keep_on: Callable[[int], bool]) -> None:
-    """Do `work` in a child process, and wait for it. `hear` gets the messages that the work sends.
+def run(
+    work: Callable[[SendMessage], None], *, on_message: SendMessage, keep_on: Callable[[int], bool]
+) -> None:
+    """Do `work` in a child process, and wait for it. `on_message` gets the messages that the work sends.
 
     `keep_on(fd)` waits a moment, or until `fd` can be read. If it returns False, the child is ended at once,
-    and ChoreStopped is raised. ChoreFailed when the work raised an error or its process was killed. This
+    and WorkStopped is raised. WorkFailed when the work raised an error or its process was killed. This
     process must have no other threads, since it forks.
     """
     reader, writer = os.pipe()
@@ -43,13 +45,13 @@ def do(work: Callable[[SendMessage], None], *, hear: SendMessage, keep_on: Calla
     os.close(writer)
     try:
         os.set_blocking(reader, False)
-        _listen(reader, hear, keep_on)
+        _listen(reader, on_message, keep_on)
     finally:
         os.close(reader)
         _end(pid)
 
 
-def _listen(reader: int, hear: SendMessage, keep_on: Callable[[int], bool]) -> None:
+def _listen(reader: int, on_message: SendMessage, keep_on: Callable[[int], bool]) -> None:
     heard = b""
     while keep_on(reader):
         try:
@@ -57,16 +59,16 @@ def _listen(reader: int, hear: SendMessage, keep_on: Callable[[int], bool]) -> N
         except BlockingIOError:
             continue
         if not data:
-            raise ChoreFailed("its process was killed")
+            raise WorkFailed("its process was killed")
         *lines, heard = (heard + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             if "failed" in message:
-                raise ChoreFailed(message["failed"])
+                raise WorkFailed(message["failed"])
             if "done" in message:
                 return
-            hear(message)
-    raise ChoreStopped
+            on_message(message)
+    raise WorkStopped
 
 
 def _end(pid: int) -> None:
@@ -80,20 +82,20 @@ def _end(pid: int) -> None:
 def _be_child(work: Callable[[SendMessage], None], writer: int) -> NoReturn:
     """In the forked child. Nothing may return into the agent's code."""
 
-    def say(message: Dict[str, Any]) -> None:
+    def send_message(message: Dict[str, Any]) -> None:
         data = json.dumps(message).encode("ascii") + b"\n"
         while data:
             data = data[os.write(writer, data) :]
 
     try:
         _drop_inherited(writer)
-        work(say)
-        say({"done": True})
+        work(send_message)
+        send_message({"done": True})
     except BaseException as error:
-        if not isinstance(error, (ChoreFailed, ObjectsError, OSError)):
+        if not isinstance(error, (WorkFailed, ObjectsError, OSError)):
             traceback.print_exc()
             sys.stderr.flush()
-        say({"failed": _words(error)})
+        send_message({"failed": _words(error)})
     finally:
         os._exit(0)
 

@@ -16,7 +16,7 @@ from gofer.core.numerals import parse_count
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
 from gofer.node import cancellable_task, working_copy
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.exit_record import AttemptFailed
 from gofer.node.folders import copy
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
@@ -43,7 +43,7 @@ def earlier_run(task: Task) -> Optional[str]:
 def bring(task: Task, keep_on: Callable[[int], bool]) -> None:
     """Copy the folder of the earlier run to this machine, if the store is not a folder. Blocks.
 
-    Raises FolderFailed or FolderStopped. `keep_on` is as in `cancellable_task.do`.
+    Raises FolderFailed or FolderStopped. `keep_on` is as in `cancellable_task.run`.
     """
     run_id, store = earlier_run(task), task.private.store
     if run_id is None or store is None:
@@ -51,14 +51,14 @@ def bring(task: Task, keep_on: Callable[[int], bool]) -> None:
     key, prefix = run_layout.run_key(run_id), store.get("prefix", "")
     spec = {**store, "prefix": f"{prefix}/{key}" if prefix else key}
     try:
-        cancellable_task.do(
-            lambda say: copy.copy(spec, task.code + _COPIED, {"run": run_id}, say),
-            hear=lambda message: None,
+        cancellable_task.run(
+            lambda send_message: copy.copy(spec, task.code + _COPIED, {"run": run_id}, send_message),
+            on_message=lambda message: None,
             keep_on=keep_on,
         )
-    except cancellable_task.ChoreStopped:
+    except cancellable_task.WorkStopped:
         raise FolderStopped(f"while the files of {run_id} were copied") from None
-    except (ChoreFailed, OSError) as error:
+    except (WorkFailed, OSError) as error:
         raise FolderFailed(f"the files of {run_id} could not be copied from the store: {error}") from error
 
 

@@ -33,7 +33,7 @@ class HelperProcess:
             _be_child(reader, work)
         os.close(reader)
 
-    def say(self, word: bytes) -> None:
+    def send(self, word: bytes) -> None:
         """Write into the child's pipe. Does nothing when the child is gone. Safe in a signal handler."""
         try:
             os.write(self._writer, word)

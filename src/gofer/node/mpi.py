@@ -22,7 +22,6 @@ from gofer.core.json_text import parse_json
 from gofer.core.launch import NodePlace
 from gofer.core.sleep import pause
 from gofer.node import spawn
-from gofer.node.watch import ProcessEnd
 
 LOG = "mpirun.log"
 _PROGRAM = (
@@ -84,7 +83,7 @@ def render(command: MpiCommand, *, as_root: bool) -> List[str]:
 
 
 class Mpirun:
-    """One node's side of mpirun. Call `gather`, then `tell` for each rank, then `close`. Main thread only."""
+    """One node's side of mpirun. Call `gather`, then `close` when the ranks have ended. Main thread only."""
 
     def __init__(self, place: NodePlace, environment: Mapping[str, str], log: str) -> None:
         self._place = place
@@ -118,17 +117,6 @@ class Mpirun:
                 self._check_alive()
                 found.update(self._accept(listener))
         return found
-
-    def tell(self, one: ProcessEnd) -> None:
-        """End the placeholder of a rank with the same status as the rank."""
-        stand_in = self._stand_ins.pop(one.rank, None)
-        if stand_in is None:
-            return
-        try:
-            stand_in.sendall(b"%d\n" % one.status)
-        except OSError:
-            pass  # mpirun has already ended the placeholder
-        stand_in.close()
 
     def close(self) -> None:
         """Give mpirun a few seconds to clean up. Processes that are left then are ended like any other that a

@@ -44,11 +44,11 @@ _LOOK_S = 0.1
 class Node:
     """Runs one node's share of an attempt, from staging the code to writing the exit record.
 
-    `stage` copies the code into the folder of a task. `folders` are the mapped folders of this share. `tell`
-    sends a line to the supervisor. `spared` are child processes of the agent that do not belong to the run.
-    `earlier_outputs` are the outputs of earlier attempts, which this machine may not have. `rows` has the
-    working copy of an array's row. `keeping` says where files of the working copy are kept. `rendezvous` must
-    be set before `run`.
+    `stage` copies the code into the folder of a task. `folders` are the mapped folders of this share.
+    `report` sends a line to the supervisor. `spared` are child processes of the agent that do not belong to
+    the run. `earlier_outputs` are the outputs of earlier attempts, which this machine may not have. `rows`
+    has the working copy of an array's row. `keeping` says where files of the working copy are kept.
+    `rendezvous` must be set before `run`.
     """
 
     rendezvous: Rendezvous
@@ -73,7 +73,7 @@ class Node:
         cgroup: str | None,
         stage: Callable[[Task], None],
         folders: MappedFolders,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         spared: set[int],
     ) -> None:
         self.task = task
@@ -85,7 +85,7 @@ class Node:
         self._watch = watch
         self._stage = with_stdin(stage)
         self._folders = folders
-        self._tell = tell
+        self._report = report
         self._spared = spared
         self._began = time.monotonic()
         self._running: RunningSince | None = None
@@ -209,13 +209,15 @@ class Node:
             elif self.task.private.store is None:
                 self._stage(self.task)
             else:  # a download may take long, so do it in a child process that a request to stop can end
-                cancellable_task.do(
-                    lambda say: self._stage(self.task), hear=lambda message: None, keep_on=self._keep_on
+                cancellable_task.run(
+                    lambda send_message: self._stage(self.task),
+                    on_message=lambda message: None,
+                    keep_on=self._keep_on,
                 )
             if self.rows is not None:
                 self.rows.prepare()
             secret_files.write(self.task.code, self.task.private.files or {})
-        except cancellable_task.ChoreStopped:
+        except cancellable_task.WorkStopped:
             self._check_stopped()
             raise self._late("while the code was staged") from None
         except Exception as error:  # any error must appear in the record, where the person can read it
@@ -258,7 +260,7 @@ class Node:
         wanted = provide.wanted_by(self.task, self.place, self.package_cache, self.package_store, log)
         try:
             self._packages = provide.provide(wanted, self._event_log.note, self._keep_on)
-        except cancellable_task.ChoreStopped:
+        except cancellable_task.WorkStopped:
             self._check_stopped()
             raise self._late("while the packages were built") from None
         except (provide.PackagesFailed, OSError) as failure:
@@ -316,7 +318,7 @@ class Node:
         self._pids = list(pids)
         self._running = RunningSince(time.time(), time.monotonic())
         self._event_log.note("started", pids={str(rank): pid for pid, rank in pids.items()})
-        self._tell(f"started {self._running.at!r}")
+        self._report(f"started {self._running.at!r}")
         return pids, failed
 
     def _launched(self) -> Launched:

@@ -33,8 +33,8 @@ _located: Dict[Tuple[str, str], str] = {}
 class RankCommand(NamedTuple):
     """What to execute. `log` receives stdout and stderr; with `fenced`, it must not exist yet.
 
-    `limits` are as gofer.core.process_limits reads them; `say` gets those that cannot be set. `stdin` is the
-    file for standard input.
+    `limits` are as gofer.core.process_limits reads them; `report` gets those that cannot be set. `stdin` is
+    the file for standard input.
     """
 
     argv: list[str]
@@ -42,7 +42,7 @@ class RankCommand(NamedTuple):
     log: str
     fenced: bool
     limits: Optional[Mapping[str, Any]] = None
-    say: Callable[[List[str]], None] = lambda problems: None
+    report: Callable[[List[str]], None] = lambda problems: None
     stdin: str = os.devnull
 
 
@@ -135,7 +135,7 @@ def _fork_limited(command: RankCommand, path: str) -> int:
     with open(reading, encoding="utf-8") as pipe:
         *problems, number = pipe.read().split("\n")
     if problems:
-        command.say(problems)
+        command.report(problems)
     if number:
         os.waitpid(pid, 0)
         raise OSError(int(number), os.strerror(int(number)))

@@ -137,14 +137,13 @@ class Watch:
         limit_at: float | None,
         grace_s: float,
         tick: Callable[[], float],
-        on_end: Callable[[ProcessEnd], None] | None = None,
     ) -> WatchResult:
         """Wait until every process of `ranks` (pid → rank, each a session leader) has ended. Blocks.
 
         A failure, a request or the limit (monotonic time) ends the others: first SIGTERM to each process
         group, then SIGKILL after `grace_s`. Processes that an ended rank left in its group get the same
         grace. `failed` is a rank that failed before the call. `tick` is called regularly and returns the
-        seconds until its next call. `on_end` is called for every process that ended.
+        seconds until its next call.
         """
         ended = [] if failed is None else [failed]
         first, left, next_tick = failed, dict(ranks), 0.0
@@ -152,8 +151,6 @@ class Watch:
         while True:
             for one in self._reap(left):
                 ended.append(one)
-                if on_end is not None:
-                    on_end(one)
                 if one.failed and first is None and stopping is None:
                     first = one
             self.has_failed = first is not None

@@ -84,7 +84,7 @@ class AgentProcess:
             cgroup=self._cgroup,
             stage=fetch if rows is not None or task.code == own else shared_copy.stage_with(link, stage),
             folders=self._folders(task),
-            tell=self._report,
+            report=self._report,
             spared=self._spared,
         )
         kind = FolderRendezvous if task.spans else OneMachineRendezvous

@@ -96,8 +96,8 @@ class _Process:
         """Runs in a thread of the pool, at most one per run at a time. None while the run has not ended."""
         uploader = self._uploader(message["request"], message["sync"])
         if not message["ended"]:
-            uploader.look(message["run"])
-            uploader.outputs.look(message["run"])
+            uploader.upload_changes(message["run"])
+            uploader.outputs.upload_changes(message["run"])
             return None
         problem = uploader.finish(message["run"])
         with self._ends_lock:  # the rows of an array share one list

@@ -98,7 +98,7 @@ def test_a_growing_log_is_readable_at_every_moment(place: Place) -> None:
         place.write(LOG, piece)
         if rng.random() < 0.1:
             box = place.uploader(part_bytes=1000)  # another process took over
-        box.look(RUN)
+        box.upload_changes(RUN)
         assert place.store.get(LOG) == written
         info = place.store.head(LOG)
         assert info is not None and info.size == len(written)
@@ -120,7 +120,7 @@ def test_nothing_is_lost_where_the_store_fails_now_and_then(place: Place) -> Non
         written += piece
         place.write(LOG, piece)
         try:
-            box.look(RUN)
+            box.upload_changes(RUN)
         except ObjectsError:
             assert written.startswith(place.store.get(LOG) if place.store.head(LOG) else b"")
             continue
@@ -139,7 +139,7 @@ def test_outputs_wait_for_the_end_unless_a_pattern_wants_them(place: Place) -> N
     outputs, box = run_layout.outputs_key(RUN), place.uploader(sync=("*.ckpt", "deep/*.bin"))
     for name in ("a.ckpt", "deep/b.ckpt", "deep/c.bin", "c.bin", "x.log", "young.ckpt"):
         place.write(f"{outputs}/{name}", name.encode(), age_s=-60.0 if name.startswith("young") else 60.0)
-    box.outputs.look(RUN)
+    box.outputs.upload_changes(RUN)
     sent = [key.removeprefix(f"{outputs}/") for key in place.held()]
     assert sent == ["a.ckpt", "deep/b.ckpt", "deep/c.bin"]
     box.finish(RUN)
@@ -156,7 +156,7 @@ def test_word_of_a_success_comes_after_what_came_of_it(place: Place) -> None:
     place.write(exit_key, b'{"state": "succeeded"}')
     place.write(output, b"weights")
     box = place.uploader()
-    box.look(RUN)
+    box.upload_changes(RUN)
     assert place.held() == [failed]
     store = Refusing(str(place.there), output)
     with pytest.raises(ObjectsError):
@@ -170,7 +170,7 @@ def test_ends_come_last_and_whole(place: Place) -> None:
     box, ends = place.uploader(), run_layout.ends_key(RUN)
     place.write(ends, b'{"id":"a"}\n')
     place.write(LOG, b"x")
-    box.look(RUN)
+    box.upload_changes(RUN)
     box.finish(RUN)
     assert place.store.head(ends) is None
     box.send_ends(RUN, is_over=False)

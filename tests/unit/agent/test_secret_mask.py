@@ -87,7 +87,7 @@ def test_what_goes_to_a_store_while_a_log_grows_never_holds_a_secret(tmp_path: P
     shown = MASKED + b"and ****************\n" + b"dummy-tok"
     for size in range(1, len(text) + 1):
         path.write_bytes(text[:size])
-        uploader.look(RUN)
+        uploader.upload_changes(RUN)
         sent = JoinedStore(FileStore(store)).get(LOG) if any(store.rglob("*.log*")) else b""
         assert shown.startswith(sent)
         assert len(text[:size]) - len(sent) < len(SECRET)

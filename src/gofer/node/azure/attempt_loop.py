@@ -59,17 +59,17 @@ class AttemptLoop:
         try:
             over = patiently(self._messages.end, self._wait)
             if over is not None:
-                _say(f"{self.share.run_id} has already ended: {over['state']}; nothing is started")
+                _print(f"{self.share.run_id} has already ended: {over['state']}; nothing is started")
                 status = retries.status(over["state"], over.get("exit_code"))
                 self._clear(status)
             else:
                 status = self._lead() if self.share.node == 0 else self._follow()
         except Terminated:
-            _say(str(TERMINATED.detail))
+            _print(str(TERMINATED.detail))
         except PeersMissing as words:
-            _say(str(words))
+            _print(str(words))
         except ObjectsError as error:
-            _say(f"the store of the run cannot be used: {error}")
+            _print(f"the store of the run cannot be used: {error}")
         finally:
             self._runner.finish(status)
         return status
@@ -99,7 +99,7 @@ class AttemptLoop:
                 exits = self._rendezvous.collect(own)
             result = _judged(exits)
             history.append(attempt_record(attempt, result, [], begun))
-            _say(_attempt_words(attempt, result.state, result.detail))
+            _print(_attempt_words(attempt, result.state, result.detail))
             is_last = not _is_retried(self.request, history)
             if result.reason == Reason.PREEMPTED or (self._orders.is_terminated and not is_last):
                 # the service decides whether to start the job again
@@ -180,7 +180,7 @@ class AttemptLoop:
         try:
             patiently(lambda: self._messages.clear(status, is_last=self.share.row is None), self._wait)
         except (ObjectsError, Terminated) as error:
-            _say(f"the messages of the run's nodes could not be removed: {str(error) or TERMINATED.detail}")
+            _print(f"the messages of the run's nodes could not be removed: {str(error) or TERMINATED.detail}")
 
     def _send(self, status: int, *, has_peers: bool) -> bool:
         """Send the files of this node, and wait for the other nodes; False when the store did not take this
@@ -208,7 +208,7 @@ class AttemptLoop:
             if membership is None:
                 break
             own = self._runner.make(plan.attempt, membership)
-            _say(_attempt_words(plan.attempt, own["state"], own["detail"]))
+            _print(_attempt_words(plan.attempt, own["state"], own["detail"]))
             if _is_preempted(own):
                 return retries.status(own["state"], own["exit_code"])
         is_sent = self._runner.send()
@@ -259,5 +259,5 @@ def _is_retried(request: Dict[str, Any], history: List[Dict[str, Any]]) -> bool:
     return retries.should_retry(history, retries=request["retries"], retry_on=request["retry_on"])
 
 
-def _say(words: str) -> None:
+def _print(words: str) -> None:
     print(f"gofer: {words}", file=sys.stderr, flush=True)

@@ -179,7 +179,7 @@ class AttemptRunner:
             cgroup=None,
             stage=stage,
             folders=folders,
-            tell=lambda _: None,
+            report=lambda _: None,
             spared=children,
         )
         node.orders = self._orders

@@ -24,7 +24,7 @@ from typing import Any, Iterator, List, Mapping, Set
 
 from gofer.core import files, private_folder, trees
 from gofer.core.parallel import ProgressTally, SendMessage, each
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders.remote import RemoteFolder, explain, is_executable, is_gone, is_marker, stamp_ns
 from gofer.objects.facts import ObjectInfo, ObjectsError
 
@@ -56,17 +56,17 @@ def hold(copy: str, run_id: str) -> int:
     return held
 
 
-def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: SendMessage) -> None:
-    """Bring the copy up to date with the folder. Blocks. `say` gets the progress, and a message while another
-    process copies.
+def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], send_message: SendMessage) -> None:
+    """Bring the copy up to date with the folder. Blocks. `send_message` gets the progress, and a message
+    while another process copies.
 
     `facts` are stored beside the copy, for people. Files that are gone from the store are removed, unless a
-    run uses the copy. Raises ChoreFailed, ObjectsError or OSError; files that have arrived stay for the next
+    run uses the copy. Raises WorkFailed, ObjectsError or OSError; files that have arrived stay for the next
     try.
     """
-    with _Copying(copy, say):
+    with _Copying(copy, send_message):
         files.write_whole(os.path.join(copy, "about.json"), files.encode(dict(facts)))
-        work = _Copy(RemoteFolder(spec), copy, ProgressTally(say))
+        work = _Copy(RemoteFolder(spec), copy, ProgressTally(send_message))
         try:
             each(work.missing(), work.fetch, at_once=AT_ONCE)
             work.remove_rest()
@@ -74,7 +74,7 @@ def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], say: Send
             work.folders.close()
         work.tally.tell()
         if work.changed:
-            say({"restored": {"names": work.changed, "runs": work.readers()}})
+            send_message({"restored": {"names": work.changed, "runs": work.readers()}})
         if work.is_alone:
             files.remove(os.path.join(copy, "readers"))
         files.write_whole(os.path.join(copy, "whole"), b"")
@@ -114,10 +114,10 @@ class _TreeFolders:
 class _Copying:
     """The lock for copying, and the folders for it. A second process reports that it waits, and waits."""
 
-    def __init__(self, copy: str, say: SendMessage) -> None:
+    def __init__(self, copy: str, send_message: SendMessage) -> None:
         self._copy = copy
         self._path = os.path.join(copy, "copying")
-        self._say = say
+        self._send_message = send_message
         self._fd = -1
 
     def __enter__(self) -> None:
@@ -131,7 +131,7 @@ class _Copying:
             if self._is_there():
                 return
             os.close(self._fd)
-        raise ChoreFailed("other processes keep removing its copy on this machine")
+        raise WorkFailed("other processes keep removing its copy on this machine")
 
     def _is_there(self) -> bool:
         """Whether the lock file is still the one in the folder. The last holder may have removed the copy."""
@@ -144,7 +144,7 @@ class _Copying:
         try:
             return files.lock(self._path, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._say({"waiting": True})
+            self._send_message({"waiting": True})
             return files.lock(self._path, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
@@ -188,7 +188,7 @@ class _Copy:
 
     def _path(self, name: str) -> str:
         if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
-            raise ChoreFailed(f"no file can be called {name!r}, the name of an object in the store")
+            raise WorkFailed(f"no file can be called {name!r}, the name of an object in the store")
         return os.path.join(self._tree, name)
 
     def _has(self, info: ObjectInfo) -> bool:
@@ -245,7 +245,7 @@ class _Copy:
             self._put_in_place(temporary, info.key)
             self.tally.moved(0, files=1)
             return
-        raise ChoreFailed(f"`{info.key}` changes each time it is read")
+        raise WorkFailed(f"`{info.key}` changes each time it is read")
 
     def _write(self, info: ObjectInfo, temporary: str) -> None:
         size, hashed = 0, hashlib.md5() if info.md5 else None
@@ -285,7 +285,7 @@ class _Copy:
             while above and not os.path.lexists(os.path.join(self._tree, above)):
                 above = above.rpartition("/")[0]
             if hash(above) in self._seen:
-                raise ChoreFailed(f"`{above}` is a file in the store, and so is `{name}`") from None
+                raise WorkFailed(f"`{above}` is a file in the store, and so is `{name}`") from None
             os.unlink(os.path.join(self._tree, above))  # the store has a folder now where it had a file
             os.makedirs(folder, exist_ok=True)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 from gofer.core import folder_modes, private_folder, trees
 from gofer.core.launch import NodePlace
 from gofer.node import cancellable_task
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders import copy, rclone_mount, unmount, upload
 from gofer.node.folders.copy_view import make_view
 from gofer.node.folders.progress import Event, FolderProgress
@@ -95,14 +95,14 @@ class MappedFolders:
         """Provide every folder in the working copy. Blocks. After FolderFailed or FolderStopped, call
         `release`.
 
-        `keep_on` is as in `cancellable_task.do`.
+        `keep_on` is as in `cancellable_task.run`.
         """
         for name, folder in self._folders.items():
             try:
                 self._bring(name, folder, FolderProgress(event, name, folder["mode"]), keep_on)
-            except cancellable_task.ChoreStopped:
+            except cancellable_task.WorkStopped:
                 raise FolderStopped(f"while the folder `{name}` was prepared") from None
-            except (ChoreFailed, OSError) as error:
+            except (WorkFailed, OSError) as error:
                 raise FolderFailed(f"{_named(name, folder)}: {error}{_advice(folder)}") from error
 
     def _bring(
@@ -113,12 +113,12 @@ class MappedFolders:
         if mode == folder_modes.UPLOAD:
             _check_free(path, name)
             os.makedirs(path, exist_ok=True)
-            self._seen[name] = self._look_at_store(name, keep_on)
+            self._seen[name] = self._read_versions(name, keep_on)
             return
         if mode == folder_modes.LINK:
             target = str(folder["here"])
             if not os.path.isdir(target):
-                raise ChoreFailed("it does not exist, or is not a folder")
+                raise WorkFailed("it does not exist, or is not a folder")
         elif mode == folder_modes.COPY:
             target = self._copy(name, folder, progress, keep_on)
         else:
@@ -127,17 +127,21 @@ class MappedFolders:
 
     def _spec(self, name: str) -> Mapping[str, Any]:
         if name not in self._specs:
-            raise ChoreFailed("the credentials of its store are no longer on this machine")
+            raise WorkFailed("the credentials of its store are no longer on this machine")
         spec = self._specs[name]
         return {**spec, "prefix": folder_modes.path_of_run(spec.get("prefix", ""), self._place.run_id)}
 
-    def _look_at_store(self, name: str, keep_on: Callable[[int], bool]) -> ObjectVersions:
+    def _read_versions(self, name: str, keep_on: Callable[[int], bool]) -> ObjectVersions:
         """The objects in the store before the command starts. Incomplete where the store cannot be listed."""
         seen = upload.ObjectVersions()
         try:
             spec = self._spec(name)
-            cancellable_task.do(lambda say: upload.look_at_store(spec, say), hear=seen.hear, keep_on=keep_on)
-        except (ChoreFailed, OSError):
+            cancellable_task.run(
+                lambda send_message: upload.read_versions(spec, send_message),
+                on_message=seen.receive,
+                keep_on=keep_on,
+            )
+        except (WorkFailed, OSError):
             seen.is_whole = False
         return seen
 
@@ -147,24 +151,28 @@ class MappedFolders:
         spec = self._spec(name)
         where = copy.place_of(self._context.queue_home, folder["store"], folder["path"])
         facts = {"store": str(folder["store"]), "path": str(folder["path"])}
-        progress.tell("copying")
+        progress.report("copying")
 
-        def hear(message: Dict[str, Any]) -> None:
+        def on_message(message: Dict[str, Any]) -> None:
             if "restored" in message:
                 self._name_restored(name, message["restored"], progress)
             else:
-                progress.hear(message)
+                progress.receive(message)
 
-        cancellable_task.do(lambda say: copy.copy(spec, where, facts, say), hear=hear, keep_on=keep_on)
+        cancellable_task.run(
+            lambda send_message: copy.copy(spec, where, facts, send_message),
+            on_message=on_message,
+            keep_on=keep_on,
+        )
         self._held.append(copy.hold(where, self._place.run_id))
         tree = copy.tree_of(where)
         view = self._read_only(tree) if folder.get("read_only") else self._view(name, tree, keep_on)
-        progress.tell("copied")
+        progress.report("copied")
         return view
 
     def _name_restored(self, name: str, found: Mapping[str, Any], progress: FolderProgress) -> None:
         names, runs = list(found["names"]), [run for run in found["runs"] if run != self._place.run_id]
-        progress.tell("restored", names=names[:_MOST_NAMES], count=len(names), runs=runs[-_MOST_NAMES:])
+        progress.report("restored", names=names[:_MOST_NAMES], count=len(names), runs=runs[-_MOST_NAMES:])
         words = f"{_listed(names)} of the copied folder `{name}` had been changed here"
         by = f" by {' or '.join(runs[-_MOST_NAMES:])}" if runs else ""
         self.notes.append(f"{words}{by}, and was fetched from the store again")
@@ -195,7 +203,9 @@ class MappedFolders:
                 return view
             os.rmdir(view)
         os.makedirs(self._views, exist_ok=True)
-        cancellable_task.do(lambda say: make_view(tree, view), hear=lambda _: None, keep_on=keep_on)
+        cancellable_task.run(
+            lambda send_message: make_view(tree, view), on_message=lambda _: None, keep_on=keep_on
+        )
         return view
 
     @property
@@ -212,9 +222,9 @@ class MappedFolders:
         spec = self._spec(name)
         if spec["kind"] == "file":
             return _folder_on_disk(spec)
-        cancellable_task.do(  # if the store cannot be read, fail here, before the command starts
-            lambda say: _touch(spec),
-            hear=progress.hear,
+        cancellable_task.run(  # if the store cannot be read, fail here, before the command starts
+            lambda send_message: _touch(spec),
+            on_message=progress.receive,
             keep_on=keep_on,
         )
         own = f"{os.path.basename(os.path.dirname(self._code))}.{name}"
@@ -227,7 +237,7 @@ class MappedFolders:
         )
         self._mounts[name] = mount
         self._context.spared.add(mount.pid)
-        progress.tell("mounted")
+        progress.report("mounted")
         return mount.at
 
     # -- after the command
@@ -267,28 +277,28 @@ class MappedFolders:
 
     def _upload(self, name: str, progress: FolderProgress) -> Optional[str]:
         path = os.path.join(self._code, name)
-        left = upload.look(path)
+        left = upload.list_files(path)
         if left.others:
-            progress.tell("left out", names=left.others[:5], count=len(left.others))
+            progress.report("left out", names=left.others[:5], count=len(left.others))
         if not left.files:
             return None
-        progress.tell("uploading")
+        progress.report("uploading")
         try:
             spec = self._spec(name)
             sending = upload.FolderUpload(path, left.files, self._seen[name], self._mark)
-            cancellable_task.do(
-                lambda say: upload.upload(spec, sending, say),
-                hear=lambda message: self._report_upload(name, message, progress),
+            cancellable_task.run(
+                lambda send_message: upload.upload(spec, sending, send_message),
+                on_message=lambda message: self._report_upload(name, message, progress),
                 keep_on=self._may_send,
             )
-        except (ChoreFailed, OSError, cancellable_task.ChoreStopped) as error:
+        except (WorkFailed, OSError, cancellable_task.WorkStopped) as error:
             words = (
                 "the run was stopped at once"
-                if isinstance(error, cancellable_task.ChoreStopped)
+                if isinstance(error, cancellable_task.WorkStopped)
                 else str(error)
             )
             return f"{words}; {self._keep(path, name)}"
-        progress.tell("uploaded")
+        progress.report("uploaded")
         return None
 
     def _keep(self, path: str, name: str) -> str:
@@ -312,15 +322,15 @@ class MappedFolders:
 
     def _report_upload(self, name: str, message: Dict[str, Any], progress: FolderProgress) -> None:
         if "replaced" not in message:
-            progress.hear(message)
+            progress.receive(message)
             return
         replaced, beside = list(message["replaced"]), list(message["beside"])
         if replaced:
-            progress.tell("replaced", names=replaced[:_MOST_NAMES], count=len(replaced))
+            progress.report("replaced", names=replaced[:_MOST_NAMES], count=len(replaced))
             words = f"replaced {_listed(replaced)} of `{name}` in the store"
             self.notes.append(f"{words}, which had other contents")
         if beside:
-            progress.tell("kept beside", names=beside[:_MOST_NAMES], count=len(beside))
+            progress.report("kept beside", names=beside[:_MOST_NAMES], count=len(beside))
             stayed = _listed([one for one, _ in beside])
             words = f"{stayed} of `{name}` changed in the store during the run, and was not replaced"
             self.notes.append(
@@ -343,7 +353,7 @@ class MappedFolders:
         kept = None if words is None else self._kept(name)
         mount.end(keep_cache=kept)
         self._context.spared.discard(mount.pid)
-        progress.tell("unmounted")
+        progress.report("unmounted")
         return words and f"{words}; the unsent files are in {kept}"
 
     def _kept(self, name: str) -> str:
@@ -377,7 +387,7 @@ def _touch(spec: Mapping[str, Any]) -> None:
 
 def _folder_on_disk(spec: Mapping[str, Any]) -> str:
     if not os.path.isdir(spec["root"]):
-        raise ChoreFailed(f"the store's folder {spec['root']} does not exist")
+        raise WorkFailed(f"the store's folder {spec['root']} does not exist")
     path = os.path.join(str(spec["root"]), spec.get("prefix", ""))
     os.makedirs(path, exist_ok=True)
     return path
@@ -390,7 +400,7 @@ def _link(target: str, path: str, name: str) -> None:
         os.symlink(target, path)
     except FileExistsError:
         if os.readlink(path) != target:
-            raise ChoreFailed(f"the code already has a link `{name}`") from None
+            raise WorkFailed(f"the code already has a link `{name}`") from None
 
 
 def _check_free(path: str, name: str) -> None:
@@ -398,5 +408,5 @@ def _check_free(path: str, name: str) -> None:
     if os.path.islink(path) or not os.path.lexists(path):
         return
     if not os.path.isdir(path) or os.listdir(path):
-        raise ChoreFailed(f"the code of the run already has a `{name}`")
+        raise WorkFailed(f"the code of the run already has a `{name}`")
     os.rmdir(path)

@@ -20,16 +20,16 @@ class FolderProgress:
         self._counts: Dict[str, Any] = {}
         self._next_report = 0.0
 
-    def tell(self, step: str, **facts: object) -> None:
+    def report(self, step: str, **facts: object) -> None:
         self._step = step
         self._event("folder", **self._about, step=step, **self._counts, **facts)
         self._next_report = time.monotonic() + _REPORT_S
 
-    def hear(self, message: Dict[str, Any]) -> None:
+    def receive(self, message: Dict[str, Any]) -> None:
         if "waiting" in message:
             self._event("folder", **self._about, step="waiting")
             self._next_report = 0.0
             return
         self._counts = message
         if time.monotonic() >= self._next_report:
-            self.tell(self._step)
+            self.report(self._step)

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from gofer.core import processes
 from gofer.core.sleep import pause
-from gofer.node.cancellable_task import ChoreFailed, ChoreStopped
+from gofer.node.cancellable_task import WorkFailed, WorkStopped
 from gofer.node.folders.unmount import (
     clear_one,
     count_unsent,
@@ -160,9 +160,9 @@ def mount(
     *,
     read_only: bool = False,
 ) -> Mount:
-    """Mount the folder of `spec`. Blocks until it is mounted; ChoreFailed with the reason when that fails.
+    """Mount the folder of `spec`. Blocks until it is mounted; WorkFailed with the reason when that fails.
 
-    `environment` is that of the run. `keep_on` waits a moment; ChoreStopped when it returns False. What an
+    `environment` is that of the run. `keep_on` waits a moment; WorkStopped when it returns False. What an
     earlier mount left in the folder `state` is removed first.
     """
     clear_one(state)
@@ -181,10 +181,10 @@ def mount(
         if gone or time.monotonic() > deadline:
             message = found.last_words() or ("it ended" if gone else "it did not come up")
             found.end()
-            raise ChoreFailed(f"{_PROGRAM} could not mount it: {message}")
+            raise WorkFailed(f"{_PROGRAM} could not mount it: {message}")
         if not keep_on():
             found.end()
-            raise ChoreStopped
+            raise WorkStopped
     return found
 
 

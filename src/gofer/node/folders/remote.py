@@ -11,7 +11,7 @@ import time
 import zlib
 from typing import Any, Iterator, Mapping, Optional
 
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.objects import open_objects
 from gofer.objects.facts import ObjectInfo, ObjectNotFound
 
@@ -36,9 +36,9 @@ class RemoteFolder:
         self._objects = open_objects(spec)
 
     def list(self) -> Iterator[ObjectInfo]:
-        """Every object in the folder; ChoreFailed when the store itself does not exist."""
+        """Every object in the folder; WorkFailed when the store itself does not exist."""
         if self._root is not None and not os.path.isdir(self._root):
-            raise ChoreFailed(f"the store's folder {self._root} does not exist")
+            raise WorkFailed(f"the store's folder {self._root} does not exist")
         for info in self._objects.list(self._lead):
             name = info.key[len(self._lead) :].lstrip("/") if self._lead else info.key
             if name:
@@ -98,10 +98,10 @@ def is_gone(error: Exception) -> bool:
     return isinstance(error, ObjectNotFound)
 
 
-def explain(name: str, error: Exception) -> ChoreFailed:
+def explain(name: str, error: Exception) -> WorkFailed:
     """An error that names the file that could not be transferred."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return ChoreFailed(f"`{name}`: {words}")
+    return WorkFailed(f"`{name}`: {words}")
 
 
 def stamp_ns(info: ObjectInfo) -> int:

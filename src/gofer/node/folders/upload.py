@@ -14,7 +14,7 @@ import time
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core.parallel import ProgressTally, SendMessage, each
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders.remote import RemoteFolder, describe, explain
 from gofer.objects.facts import Exists, ObjectInfo, ObjectsError, VersionMismatch
 
@@ -37,7 +37,7 @@ class Left(NamedTuple):
     others: List[str]
 
 
-def look(folder: str) -> Left:
+def list_files(folder: str) -> Left:
     """List what the command left. A link to a file counts as the file; any other link is listed under
     `others`.
     """
@@ -59,8 +59,8 @@ class ObjectVersions:
         self.is_whole = False
         self.at = time.time()
 
-    def hear(self, message: Mapping[str, Any]) -> None:
-        """Take one message of `look_at_store`."""
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Take one message of `read_versions`."""
         self.versions.update(message.get("seen", {}))
         self.is_whole = bool(message.get("is_whole", self.is_whole))
 
@@ -71,18 +71,18 @@ class ObjectVersions:
         return info.modified < self.at - _CLOCKS_S
 
 
-def look_at_store(spec: Mapping[str, Any], say: SendMessage) -> None:
-    """Send the versions of up to 20,000 objects of the folder, in messages for `ObjectVersions.hear`."""
+def read_versions(spec: Mapping[str, Any], send_message: SendMessage) -> None:
+    """Send the versions of up to 20,000 objects of the folder, in messages for `ObjectVersions.receive`."""
     part: Dict[str, str] = {}
     for number, info in enumerate(RemoteFolder(spec).list()):
         if number == _MOST_SEEN:
-            say({"seen": part})
+            send_message({"seen": part})
             return
         part[info.key] = _version(info)
         if len(part) == _SEEN_AT_ONCE:
-            say({"seen": part})
+            send_message({"seen": part})
             part = {}
-    say({"seen": part, "is_whole": True})
+    send_message({"seen": part, "is_whole": True})
 
 
 def _version(info: ObjectInfo) -> str:
@@ -100,16 +100,17 @@ class FolderUpload(NamedTuple):
     mark: str
 
 
-def upload(spec: Mapping[str, Any], sending: FolderUpload, say: SendMessage) -> None:
-    """Send the files to the store's folder. Blocks. `say` gets the progress, and at the end the names that
-    were `replaced` and the pairs of names `beside` each other. Raises ChoreFailed, ObjectsError or OSError.
+def upload(spec: Mapping[str, Any], sending: FolderUpload, send_message: SendMessage) -> None:
+    """Send the files to the store's folder. Blocks. `send_message` gets the progress, and at the end the
+    names that were `replaced` and the pairs of names `beside` each other. Raises WorkFailed, ObjectsError or
+    OSError.
     """
-    work = _Upload(RemoteFolder(spec), sending, ProgressTally(say))
+    work = _Upload(RemoteFolder(spec), sending, ProgressTally(send_message))
     try:
         each(work.sized(), work.send, at_once=AT_ONCE)
     finally:
         if work.replaced or work.beside:
-            say({"replaced": sorted(work.replaced), "beside": sorted(work.beside)})
+            send_message({"replaced": sorted(work.replaced), "beside": sorted(work.beside)})
     work.tally.tell()
 
 
@@ -152,7 +153,7 @@ class _Upload:
                 info = self._remote.head(name)
         except (ObjectsError, OSError) as error:
             raise explain(name, error) from error
-        raise ChoreFailed(f"`{name}` changes while it is sent")
+        raise WorkFailed(f"`{name}` changes while it is sent")
 
     def _send(self, name: str, path: str, status: os.stat_result, info: Optional[ObjectInfo]) -> None:
         """Replace the object `info`, or create one. Exists or VersionMismatch when another version is in the

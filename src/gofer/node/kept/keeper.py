@@ -185,7 +185,7 @@ class FileKeeper:
 
         def warn(words: str) -> None:
             event_log.note("keep-limit", words=words)
-            self._say_in_log(words)
+            self._write_to_log(words)
 
         return CarriedCopy(
             self._task.code,
@@ -205,7 +205,7 @@ class FileKeeper:
             self._carrier.end()
             self._carrier = None
 
-    def _say_in_log(self, words: str) -> None:
+    def _write_to_log(self, words: str) -> None:
         try:
             spawn.append_line(self._in_node_folder(run_layout.rank_log(self._place.ranks[0])), words)
         except OSError:
@@ -244,7 +244,7 @@ class FileKeeper:
             self._remove_gone({one.path for one in wanted})
         lost = [] if copy else too_much
         if limit or copy:
-            self._say_in_log(_limit_words(limit, lost, copy))
+            self._write_to_log(_limit_words(limit, lost, copy))
         outputs, secrets = self._outputs()
         left = [*((one.path, records.TOO_MUCH) for one in lost), *failed, *found.left, *secrets]
         if copy:

@@ -14,7 +14,7 @@ import time
 from typing import Any, Iterator, Mapping, Set
 
 from gofer.core import files
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.packages.cache import ENVIRONMENT
 from gofer.objects import open_objects
 
@@ -43,7 +43,7 @@ def fetch(spec: Mapping[str, Any], name: str, place: str) -> bool:
     """Download the environment with this hash and unpack it into `place`; False when the store has none.
     Blocks.
 
-    Raises ObjectsError, ChoreFailed or OSError; `place` then holds an incomplete environment.
+    Raises ObjectsError, WorkFailed or OSError; `place` then holds an incomplete environment.
     """
     objects = open_objects(spec)
     info = objects.head(key_of(name))
@@ -95,7 +95,7 @@ def pack(archive: str, place: str) -> None:
 
 
 def unpack(archive: str, place: str) -> None:
-    """Unpack an archive. ChoreFailed when it is damaged, or has a name that leads out of `place`."""
+    """Unpack an archive. WorkFailed when it is damaged, or has a name that leads out of `place`."""
     links: Set[str] = set()
     folders = []
     try:
@@ -112,7 +112,7 @@ def unpack(archive: str, place: str) -> None:
                 member.uname = member.gname = ""
                 tar.extract(member, place, numeric_owner=True)
     except (tarfile.TarError, EOFError) as error:
-        raise ChoreFailed(f"the archive of the packages in the store cannot be read: {error}") from error
+        raise WorkFailed(f"the archive of the packages in the store cannot be read: {error}") from error
     _relocate(place)
     for path, mode in reversed(folders):
         os.chmod(path, mode & 0o777)
@@ -126,7 +126,7 @@ def _relocate(place: str) -> None:
         with open(os.path.join(place, _ORIGIN), "rb") as file:
             origin = file.read()
     except FileNotFoundError as error:
-        raise ChoreFailed("the archive of the packages does not say where it was built") from error
+        raise WorkFailed("the archive of the packages does not say where it was built") from error
     here = os.fsencode(place)
     if origin == here:
         return
@@ -158,7 +158,7 @@ def _check(member: tarfile.TarInfo, links: Set[str]) -> None:
     is_plain = member.isreg() or member.isdir() or member.issym() or member.islnk()
     named = [member.name, *([member.linkname] if member.islnk() else [])]
     if not is_plain or member.mode & 0o7000 or not all(_is_inside(one, links) for one in named):
-        raise ChoreFailed(
+        raise WorkFailed(
             f"the archive of the packages in the store holds `{member.name}`, which gofer never packs"
         )
     if member.issym():

@@ -9,7 +9,7 @@ import sys
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
 from gofer.core.programs import locate
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 
 _OLDEST = (3, 8)
 _PROBE_S = 60.0
@@ -44,7 +44,7 @@ class Interpreter(NamedTuple):
 def find_interpreter(environment: Mapping[str, str]) -> Interpreter:
     """The first Python 3.8 or newer of: `python` in the run's PATH, `python3` in it, the agent's own.
 
-    ChoreFailed when there is none. Runs each candidate for about 50 ms. Blocks.
+    WorkFailed when there is none. Runs each candidate for about 50 ms. Blocks.
     """
     search = environment.get("PATH", os.defpath)
     for name in ("python", "python3", sys.executable):
@@ -54,7 +54,7 @@ def find_interpreter(environment: Mapping[str, str]) -> Interpreter:
             found = _ask(found.path, environment)
         if found is not None and tuple(found.version) >= _OLDEST:
             return found
-    raise ChoreFailed("the node has no Python 3.8 or newer in its PATH to build the packages with")
+    raise WorkFailed("the node has no Python 3.8 or newer in its PATH to build the packages with")
 
 
 def _ask(path: str, environment: Mapping[str, str]) -> Optional[Interpreter]:

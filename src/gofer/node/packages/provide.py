@@ -13,7 +13,7 @@ from gofer.core import files, private_folder, prune
 from gofer.core.launch import NodePlace
 from gofer.core.parallel import SendMessage
 from gofer.node import cancellable_task
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders.progress import Event
 from gofer.node.packages import archive, pyproject, tools
 from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment, complete
@@ -87,7 +87,7 @@ def wanted_by(
 def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]) -> Optional[Provided]:
     """Provide the packages of a run; None when its code lists none. Blocks while they are built.
 
-    PackagesFailed when that fails. ChoreStopped when `keep_on` returns False, as in `cancellable_task.do`.
+    PackagesFailed when that fails. WorkStopped when `keep_on` returns False, as in `cancellable_task.run`.
     """
     file = find(wanted.packages, os.path.relpath(wanted.workdir, wanted.code), read_code(wanted.code))
     if file is None:
@@ -95,17 +95,21 @@ def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]
     for _ in range(_TRIES):
         ready: Dict[str, Any] = {}
 
-        def hear(message: Dict[str, Any], ready: Dict[str, Any] = ready) -> None:
+        def on_message(message: Dict[str, Any], ready: Dict[str, Any] = ready) -> None:
             if "ready" in message:
                 ready.update(message["ready"])
             else:
                 event("packages", file=file.path, **message)
 
         try:
-            cancellable_task.do(lambda say: _Build(wanted, file, say).run(), hear=hear, keep_on=keep_on)
+            cancellable_task.run(
+                lambda send_message: _Build(wanted, file, send_message).run(),
+                on_message=on_message,
+                keep_on=keep_on,
+            )
             entry = CachedEnvironment(wanted.cache, ready["hash"])
             held = entry.hold(ready["number"])
-        except ChoreFailed as error:
+        except WorkFailed as error:
             raise PackagesFailed(f"the packages of {file.path} could not be installed: {error}") from error
         except FileNotFoundError:
             continue  # `prune` removed the environment between its build and its use
@@ -116,13 +120,13 @@ def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]
 class _Build:
     """The work of the child process. Sends a message for each step, and `ready` at the end."""
 
-    def __init__(self, wanted: PackageRequest, file: PackageFile, say: SendMessage) -> None:
+    def __init__(self, wanted: PackageRequest, file: PackageFile, send_message: SendMessage) -> None:
         self._wanted = wanted
         self._file = file
-        self._say = say
+        self._send_message = send_message
 
     def run(self) -> None:
-        """Find or build the environment. ChoreFailed, also when the disk is full. A failed build leaves
+        """Find or build the environment. WorkFailed, also when the disk is full. A failed build leaves
         nothing behind.
         """
         wanted = self._wanted
@@ -134,10 +138,10 @@ class _Build:
             entry.touch()
         except OSError as error:
             if tools.is_full(error):
-                raise ChoreFailed(tools.full_disk(wanted.cache)) from error
+                raise WorkFailed(tools.full_disk(wanted.cache)) from error
             raise
         ready = {"hash": recipe.hash, "number": number, "projects": recipe.projects}
-        self._say({"ready": ready})
+        self._send_message({"ready": ready})
 
     def _build(self, entry: CachedEnvironment, recipe: Recipe) -> int:
         lock = entry.lock(wait=False)
@@ -179,7 +183,7 @@ class _Build:
             return False
         try:
             found = archive.fetch(self._wanted.store, recipe.hash, place)
-        except (ObjectsError, ChoreFailed) as error:
+        except (ObjectsError, WorkFailed) as error:
             self._tell("building", f"the packages could not be fetched from the store: {error}")
             for name in os.listdir(place):
                 prune.delete(os.path.join(place, name))
@@ -201,7 +205,7 @@ class _Build:
             self._tell("building", f"the packages could not be sent to the store for later runs: {error}")
 
     def _tell(self, step: str, words: str) -> None:
-        self._say({"step": step})
+        self._send_message({"step": step})
         files.append(self._wanted.log, f"gofer: {words}\n".encode("utf-8", "surrogateescape"))
 
 

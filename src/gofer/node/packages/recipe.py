@@ -10,7 +10,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.packages import requirement_list
 from gofer.node.packages.interpreter import Interpreter
 from gofer.node.packages.package_files import CONDA, LOCK, PIP, PYPROJECT, REQUIREMENTS, PackageFile
@@ -63,7 +63,7 @@ class RecipeInput(NamedTuple):
 
 
 def make_recipe(given: RecipeInput, interpreter: Interpreter) -> Recipe:
-    """Make the recipe; reads the files of the list. ChoreFailed, with a text for the person, when a file
+    """Make the recipe; reads the files of the list. WorkFailed, with a text for the person, when a file
     cannot be used.
     """
     folder = os.path.join(given.code, given.file.folder)
@@ -99,7 +99,7 @@ def _asked(file: PackageFile, path: str) -> requirement_list.RequirementList:
             else requirement_list.RequirementList([], [], [], [])
         )
     except requirement_list.UnreadableRequirements as error:
-        raise ChoreFailed(f"the list of packages names a file that cannot be read: {error}") from error
+        raise WorkFailed(f"the list of packages names a file that cannot be read: {error}") from error
 
 
 def _python_facts(tool: str, interpreter: Interpreter) -> List[object]:
@@ -146,14 +146,14 @@ def _wheel_folder(given: RecipeInput) -> Optional[str]:
     path = os.path.join(given.code, os.path.expanduser(given.wheels))
     if not os.path.isdir(path):
         where = "the node" if os.path.isabs(given.wheels) else "the code that was sent"
-        raise ChoreFailed(f"`wheels: {given.wheels}` names a folder that {where} does not have")
+        raise WorkFailed(f"`wheels: {given.wheels}` names a folder that {where} does not have")
     return os.path.normpath(path)
 
 
 def _check_conda(text: str) -> None:
     for line in text.splitlines():
         if _PROJECT_LINE.match(line):
-            raise ChoreFailed(
+            raise WorkFailed(
                 f"environment.yml installs the project itself (`{line.strip()}`): leave that line out, since "
                 "each run imports the project from its own copy"
             )
@@ -164,7 +164,7 @@ def _text(path: str) -> str:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
     except OSError as error:
-        raise ChoreFailed(f"`{path}` cannot be read: {error.strerror}") from error
+        raise WorkFailed(f"`{path}` cannot be read: {error.strerror}") from error
 
 
 def _file_hash(path: str) -> Optional[str]:

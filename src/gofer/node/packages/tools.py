@@ -9,7 +9,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from gofer.core import files, prune
 from gofer.core.programs import locate
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.packages import tool_errors
 from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment
 from gofer.node.packages.package_files import CONDA, LOCK, UV
@@ -50,7 +50,7 @@ class Workshop(NamedTuple):
 
 
 def build(recipe: Recipe, shop: Workshop, *, own_python: bool) -> None:
-    """Install the packages of the recipe into `shop.env`. Blocks. ChoreFailed, with the tool's error, when a
+    """Install the packages of the recipe into `shop.env`. Blocks. WorkFailed, with the tool's error, when a
     tool fails.
 
     With `own_python`, a Python that uv downloads is stored beside the environment.
@@ -94,7 +94,7 @@ class _Work:
             self._run([python, "-c", "pass"], check=False)
 
     def _make_venv(self, env: str, *, check: bool = True) -> bool:
-        """Make an environment with pip. If the node's Python cannot do this: False, or ChoreFailed with
+        """Make an environment with pip. If the node's Python cannot do this: False, or WorkFailed with
         `check`.
 
         This takes two steps, since `venv` alone does not show why it cannot install pip.
@@ -107,7 +107,7 @@ class _Work:
         for argv in steps:
             if self._run(argv, check=False):
                 if check:
-                    raise ChoreFailed(f"{python} cannot make an environment with pip: {self._last_words()}")
+                    raise WorkFailed(f"{python} cannot make an environment with pip: {self._last_words()}")
                 return False
         return True
 
@@ -155,7 +155,7 @@ class _Work:
         found = [one for one in (*(locate(name, search) for name in _CONDA_PROGRAMS), *named) if one]
         program = next((one for one in found if os.access(one, os.X_OK)), None)
         if program is None:
-            raise ChoreFailed(
+            raise WorkFailed(
                 "there is no conda, mamba or micromamba in the PATH of the node; install one there, "
                 "or list the packages in a requirements.txt"
             )
@@ -198,7 +198,7 @@ class _Work:
     # -- running
 
     def _run(self, argv: Sequence[str], *, cwd: Optional[str] = None, check: bool = True) -> int:
-        """Run a tool; its exit status. With `check`, ChoreFailed with the tool's error unless the status is
+        """Run a tool; its exit status. With `check`, WorkFailed with the tool's error unless the status is
         0.
         """
         shown = " ".join(os.path.basename(word) if n == 0 else word for n, word in enumerate(argv))
@@ -216,11 +216,11 @@ class _Work:
                 check=False,
             ).returncode
         except OSError as error:
-            raise ChoreFailed(f"cannot run `{argv[0]}`: {error.strerror}") from error
+            raise WorkFailed(f"cannot run `{argv[0]}`: {error.strerror}") from error
         finally:
             os.close(fd)
         if status and check:
-            raise ChoreFailed(f"{os.path.basename(argv[0])} failed: {self._last_words()}")
+            raise WorkFailed(f"{os.path.basename(argv[0])} failed: {self._last_words()}")
         return status
 
     def _last_words(self) -> str:

@@ -131,10 +131,10 @@ class _End:
                 lambda: self._put(run_layout.ends_key(self.share.run_id), data),
                 errors=Exception,  # for any error, all that can be done is to try again
                 pause_s=backoff(1.0, most_s=60.0, tries=_STORE_TRIES),
-                before_pause=_say_unwritten,
+                before_pause=_print_unwritten,
             )
         except Exception as error:
-            _say_unwritten(error)
+            _print_unwritten(error)
 
     def _put(self, key: str, data: bytes) -> None:
         if self.request["store"]:
@@ -146,7 +146,7 @@ class _End:
         open_objects(private["store"]).put(key, data)
 
 
-def _say_unwritten(error: Exception) -> None:
+def _print_unwritten(error: Exception) -> None:
     print(f"gofer: the end could not be written: {error}", file=sys.stderr, flush=True)
 
 

@@ -170,7 +170,7 @@ class _Agent:
         folders = MappedFolders(request, self.private.folders, at, self.code, around)
         folders.views_folder = self.work
         node = SlurmNode(
-            task, watch=watch, cgroup=None, stage=stage, folders=folders, tell=lambda _: None, spared=spared
+            task, watch=watch, cgroup=None, stage=stage, folders=folders, report=lambda _: None, spared=spared
         )
         node.rendezvous = self.rendezvous
         shared = os.path.join(os.path.dirname(self.handoff.path), KEPT)

@@ -37,7 +37,7 @@ class NodeUploader:
         """Have the process upload now, since the node may end soon. Does not block; safe in a signal
         handler.
         """
-        self._child.say(_HURRY)
+        self._child.send(_HURRY)
 
     def finish(self) -> bool:
         """Upload the rest and wait for it. False when the store did not take everything."""
@@ -47,18 +47,18 @@ class NodeUploader:
 def _carry(reader: int, spool: str, private: RunSecrets, run_id: str, sync: Sequence[str]) -> bool:
     """Upload until the agent closes the pipe or is gone; whether everything is in the store then."""
     uploader = RunFolderUploader(spool, open_objects(private.store or {}), sync=sync, mask=private.mask())
-    outputs = _BackgroundWork(lambda: _try(uploader.outputs.look, run_id))
+    outputs = _BackgroundWork(lambda: _try(uploader.outputs.upload_changes, run_id))
     is_hurried = False
     while True:
         if select.select([reader], [], [], LOOK_S)[0]:
             if not os.read(reader, 64):
                 break
             is_hurried = True
-        _try(uploader.look, run_id)
+        _try(uploader.upload_changes, run_id)
         if sync:
             outputs.begin()
     if is_hurried:  # send records and logs before outputs, which may be large
-        _try(uploader.look, run_id)
+        _try(uploader.upload_changes, run_id)
     outputs.wait()
     return _finish(uploader, run_id)
 
@@ -81,9 +81,9 @@ class _BackgroundWork:
             self._thread.join()
 
 
-def _try(look: Callable[[str], None], run_id: str) -> None:
+def _try(upload: Callable[[str], None], run_id: str) -> None:
     try:
-        look(run_id)
+        upload(run_id)
     except (ObjectsError, OSError) as error:
         _warn(run_id, str(error))
 

@@ -87,7 +87,7 @@ class Outputs:
         # if present).
         self._own: Dict[str, Dict[str, Optional[float]]] = {}
 
-    def look(self, run_id: str) -> None:
+    def upload_changes(self, run_id: str) -> None:
         """Send files that match a pattern, are new or changed, and have not been written to for a while.
         Blocks.
 
@@ -136,14 +136,14 @@ class Outputs:
         # Links below `files/` are not sent; the list of kept files has their targets.
         yield from self._below(run_layout.files_key(run_id), os.lstat)
 
-    def _below(self, top: str, look: Callable[[str], os.stat_result]) -> Iterator[_File]:
+    def _below(self, top: str, read_status: Callable[[str], os.stat_result]) -> Iterator[_File]:
         for where, folders, names in os.walk(os.path.join(self._spool, top)):
             folders.sort()
             above = os.path.relpath(where, self._spool)
             for name in sorted(names):
                 path = os.path.join(where, name)
                 try:
-                    status = look(path)
+                    status = read_status(path)
                 except FileNotFoundError:
                     continue  # the command has removed the file in the meantime
                 if stat.S_ISREG(status.st_mode):

@@ -7,7 +7,7 @@ from typing import Callable, TypeVar
 
 from gofer.core.retry import backoff, retry, retry_if
 from gofer.core.sleep import pause
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.objects.facts import ObjectsError
 
 T = TypeVar("T")
@@ -31,20 +31,20 @@ def retry_store(
     """Call `act`, and repeat it while the store does not answer. Blocks. The first failure is reported on
     stderr, as `words`. Raises the last error when the store stays away, and what `wait` raises.
     """
-    has_said = False
+    is_reported = False
 
-    def say(error: Exception) -> None:
-        nonlocal has_said
-        if not has_said:
+    def report(error: Exception) -> None:
+        nonlocal is_reported
+        if not is_reported:
             print(f"gofer: {words}; trying again: {error}", file=sys.stderr, flush=True)
-        has_said = True
+        is_reported = True
 
     return retry(
         act,
-        errors=(ObjectsError, ChoreFailed),
+        errors=(ObjectsError, WorkFailed),
         pause_s=retry_if(lambda error: _cause(error) is not None, backoff(pause_s, factor=1.0)),
         patience_s=lambda error: patience_s(_cause(error)),
-        before_pause=say,
+        before_pause=report,
         wait=wait,
     )
 

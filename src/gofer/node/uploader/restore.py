@@ -18,7 +18,7 @@ from gofer.core import files, run_layout
 from gofer.core.parallel import SendMessage, each
 from gofer.core.trees import remove_tree
 from gofer.node import cancellable_task
-from gofer.node.cancellable_task import ChoreFailed
+from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders import copy
 from gofer.node.folders.copy import AT_ONCE
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
@@ -77,21 +77,23 @@ class EarlierOutputs(NamedTuple):
         """Restore the files, unless they are here already. Blocks. Adds a line to `log` that says how many.
 
         Waits for a store that does not answer. Raises FolderFailed or FolderStopped; `keep_on` is as in
-        `cancellable_task.do`.
+        `cancellable_task.run`.
         """
         if self._is_here():
             return
         began = time.monotonic()
         progress = FolderProgress(event, "outputs", "past")
-        progress.tell("copying")
+        progress.report("copying")
         try:
-            cancellable_task.do(lambda say: _bring(self, say), hear=progress.hear, keep_on=keep_on)
-        except cancellable_task.ChoreStopped:
+            cancellable_task.run(
+                lambda send_message: _bring(self, send_message), on_message=progress.receive, keep_on=keep_on
+            )
+        except cancellable_task.WorkStopped:
             raise FolderStopped("while the outputs of earlier attempts were restored") from None
-        except (ChoreFailed, OSError) as error:
+        except (WorkFailed, OSError) as error:
             words = f"the outputs of earlier attempts could not be restored from the store: {error}"
             raise FolderFailed(words) from error
-        progress.tell("copied")
+        progress.report("copied")
         restored = read(self.spool)
         sizes = [size for size, _ in restored.stamps.values()] if restored else []
         words = f"restored {_count(len(sizes), 'file')} of the outputs, {_count(sum(sizes), 'byte')}"
@@ -112,13 +114,13 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
-def _bring(earlier: EarlierOutputs, say: SendMessage) -> None:
+def _bring(earlier: EarlierOutputs, send_message: SendMessage) -> None:
     """Runs in a child process. After a failure, files that have arrived are used by the next try."""
     keys = {
         _BESIDE: run_layout.outputs_key(earlier.run_id),
         _FILES_BESIDE: run_layout.files_key(earlier.run_id),
     }
-    trees = {name: _fetch(earlier, key, name, say) for name, key in keys.items()}
+    trees = {name: _fetch(earlier, key, name, send_message) for name, key in keys.items()}
     _retry(lambda: _fetch_list(earlier))
     lines = [files.encode({"ours": earlier.is_ours}) + b"\n"]
     for name, tree in trees.items():
@@ -134,12 +136,12 @@ def _bring(earlier: EarlierOutputs, say: SendMessage) -> None:
         os.rename(tree, place)
 
 
-def _fetch(earlier: EarlierOutputs, key: str, name: str, say: SendMessage) -> str:
+def _fetch(earlier: EarlierOutputs, key: str, name: str, send_message: SendMessage) -> str:
     """Copy everything below a key into a folder beside the run's folder; the path of the copy."""
     prefix = earlier.spec.get("prefix", "")
     spec = {**earlier.spec, "prefix": f"{prefix}/{key}" if prefix else key}
     beside = os.path.join(earlier.spool, name)
-    _retry(lambda: copy.copy(spec, beside, {"run": earlier.run_id}, say))
+    _retry(lambda: copy.copy(spec, beside, {"run": earlier.run_id}, send_message))
     tree = copy.tree_of(beside)
     _retry(lambda: _restore(spec, tree))
     return tree

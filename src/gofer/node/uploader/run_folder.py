@@ -71,9 +71,9 @@ class RunFolderUploader:
         self._stamps: dict[str, tuple[int, int]] = {}
         self._listed: set[str] = set()
 
-    def look(self, run_id: str) -> None:
-        """Send what is new in a run's folder, except outputs (see `Outputs.look`) and the record of a
-        success. A success record is uploaded only after the outputs.
+    def upload_changes(self, run_id: str) -> None:
+        """Send what is new in a run's folder, except outputs (see `Outputs.upload_changes`) and the record of
+        a success. A success record is uploaded only after the outputs.
         """
         self._learn(run_id)
         for key, path in self._files(run_id):
@@ -85,7 +85,7 @@ class RunFolderUploader:
         everything, else a sentence about files that kept changing.
         """
         if self.outputs.is_behind(run_id):
-            self.look(run_id)  # send the end of the logs before outputs, which may be large
+            self.upload_changes(run_id)  # send the end of the logs before outputs, which may be large
         self._learn(run_id)
         changing = self.outputs.finish(run_id)
         for key, path in sorted(self._files(run_id), key=lambda file: _is_success_record(file[1])):

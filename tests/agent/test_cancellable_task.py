@@ -1,4 +1,4 @@
-"""A chore in a child process: done, failed, killed, stopped; and many things done several at a time."""
+"""Work in a child process: done, failed, killed, stopped; and work on many items in several threads."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from gofer.core.parallel import ProgressTally, each
 
 
 def run(script: str, *words: str) -> str:
-    """What a script says that has `chore`, `keep_on` and `heard`; a process of its own, since chores fork."""
+    """The output of a script that has `cancellable_task`, `keep_on` and `messages`. It runs in a process of
+    its own, because the task forks.
+    """
     lead = """
         import os, select, signal, sys, time
-        from gofer.node import cancellable_task as chore
-        heard = []
+        from gofer.node import cancellable_task
+        messages = []
         def keep_on(fd):
             select.select([fd], [], [], 10)
             return True
@@ -36,75 +38,77 @@ def run(script: str, *words: str) -> str:
 
 
 def test_messages_of_the_task_arrive_and_then_its_result() -> None:
-    said = run("""
-        def work(say):
+    output = run("""
+        def work(send):
             for number in range(3):
-                say({"number": number, "pid": os.getpid()})
-        chore.do(work, hear=heard.append, keep_on=keep_on)
-        print([one["number"] for one in heard], heard[0]["pid"] != os.getpid())
+                send({"number": number, "pid": os.getpid()})
+        cancellable_task.run(work, on_message=messages.append, keep_on=keep_on)
+        print([one["number"] for one in messages], messages[0]["pid"] != os.getpid())
     """)
-    assert said == "[0, 1, 2] True\n"
+    assert output == "[0, 1, 2] True\n"
 
 
 @pytest.mark.parametrize(
     ("raised", "words"),
     [
-        ("chore.ChoreFailed('no such thing')", "no such thing"),
+        ("cancellable_task.WorkFailed('no such thing')", "no such thing"),
         ("OSError(28, 'No space left on device', '/x')", "/x: No space left on device"),
         ("ValueError('odd')", "odd"),
         ("KeyboardInterrupt()", "KeyboardInterrupt()"),
     ],
 )
 def test_an_error_of_the_task_arrives_as_a_message(raised: str, words: str) -> None:
-    said = run(f"""
-        def work(say):
+    output = run(f"""
+        def work(send):
             raise {raised}
         try:
-            chore.do(work, hear=heard.append, keep_on=keep_on)
-        except chore.ChoreFailed as error:
+            cancellable_task.run(work, on_message=messages.append, keep_on=keep_on)
+        except cancellable_task.WorkFailed as error:
             print(error)
     """)
-    assert said == f"{words}\n"
+    assert output == f"{words}\n"
 
 
 def test_a_child_that_is_killed_is_a_failure() -> None:
-    said = run("""
+    output = run("""
         try:
-            chore.do(lambda say: os.kill(os.getpid(), signal.SIGKILL), hear=heard.append, keep_on=keep_on)
-        except chore.ChoreFailed as error:
+            work = lambda send: os.kill(os.getpid(), signal.SIGKILL)
+            cancellable_task.run(work, on_message=messages.append, keep_on=keep_on)
+        except cancellable_task.WorkFailed as error:
             print(error)
     """)
-    assert said == "its process was killed\n"
+    assert output == "its process was killed\n"
 
 
 def test_stopping_ends_the_child_whatever_it_does() -> None:
-    said = run("""
-        def work(say):
-            say({"pid": os.getpid()})
+    output = run("""
+        def work(send):
+            send({"pid": os.getpid()})
             time.sleep(1000)
         try:
-            chore.do(work, hear=heard.append, keep_on=lambda fd: keep_on(fd) and not heard)
-        except chore.ChoreStopped:
-            print(os.path.exists(f"/proc/{heard[0]['pid']}"))
+            cancellable_task.run(work, on_message=messages.append, keep_on=lambda fd: keep_on(fd) and not
+            messages)
+        except cancellable_task.WorkStopped:
+            print(os.path.exists(f"/proc/{messages[0]['pid']}"))
     """)
-    assert said == "False\n"
+    assert output == "False\n"
 
 
 def test_the_child_holds_no_descriptor_of_the_agent(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    said = run(
+    output = run(
         """
         held = os.open(sys.argv[1], os.O_RDONLY)
-        def work(say):
+        def work(send):
             names = os.listdir("/proc/self/fd")
-            say({"held": str(held) in names and os.path.exists(f"/proc/self/fd/{held}")
+            send({"held": str(held) in names and os.path.exists(f"/proc/self/fd/{held}")
                  and os.readlink(f"/proc/self/fd/{held}") == sys.argv[1]})
-        chore.do(work, hear=heard.append, keep_on=keep_on)
-        print(heard[0]["held"])
+        cancellable_task.run(work, on_message=messages.append, keep_on=keep_on)
+        print(messages[0]["held"])
         """,
         str(tmp_path / "file"),
     )
-    assert said == "False\n"
+    assert output == "False\n"
 
 
 def test_each_item_is_done_once_and_few_are_held() -> None:
@@ -153,20 +157,20 @@ def test_an_error_of_the_items_is_raised() -> None:
 
 def test_the_tally_says_what_is_known_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: 5.0)
-    said: list[dict[str, Any]] = []
-    tally = ProgressTally(said.append)
+    output: list[dict[str, Any]] = []
+    tally = ProgressTally(output.append)
     tally.found(10)
     tally.found(5)
     tally.moved(10)
     tally.moved(0, files=1)
     tally.tell()
-    assert said[0] == {"files": 0, "of_files": 1, "bytes": 0, "of_bytes": 10}
-    assert said[-1] == {"files": 1, "of_files": 2, "bytes": 10, "of_bytes": 15}
-    assert len(said) == 2, "it is said now and then, not every time"
+    assert output[0] == {"files": 0, "of_files": 1, "bytes": 0, "of_bytes": 10}
+    assert output[-1] == {"files": 1, "of_files": 2, "bytes": 10, "of_bytes": 15}
+    assert len(output) == 2, "it is output now and then, not every time"
 
 
 def test_an_agent_waits_for_a_descriptor_or_a_request() -> None:
-    said = run(f"""
+    output = run(f"""
         from gofer.node.watch import Watch
         watch = Watch(-1, lambda: None)
         watch.begin()
@@ -179,4 +183,4 @@ def test_an_agent_waits_for_a_descriptor_or_a_request() -> None:
         watch.wait(reader, 60)
         print(watch.cause, watch.is_firm)
     """)
-    assert said == "None False\nuser True\n"
+    assert output == "None False\nuser True\n"
