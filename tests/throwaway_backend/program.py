@@ -117,7 +117,7 @@ class _Run:
         folders = MappedFolders(self.request, self.secrets.folders, place, code, around)
         folders.views_folder = work
         node = Node(
-            task, watch=watch, cgroup=None, stage=stage, folders=folders, tell=lambda _: None, spared=set()
+            task, watch=watch, cgroup=None, stage=stage, folders=folders, report=lambda _: None, spared=set()
         )
         node.rendezvous = OneMachineRendezvous(task.store, place, watch)
         status = node.run()

@@ -17,9 +17,10 @@ from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
 from gofer.node import background, cancellable_task, continued_files, exit_record, mpi, process_cleanup, spawn
 from gofer.node import failure_advice as advice
-from gofer.node.events import EventLog, HeartbeatWriter
+from gofer.node.events import EventLog
 from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
 from gofer.node.folders.mapped import FolderFailed, FolderStopped, MappedFolders
+from gofer.node.heartbeat import HeartbeatWriter
 from gofer.node.kept.keeper import FileKeeper
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.records import KeptFiles
