@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+from gofer.core.node_request import decode
 from gofer.node import working_copy
 from gofer.node.events import EventLog
 from gofer.node.kept import records
@@ -31,7 +32,7 @@ def copy_of(tmp_path: Path, warnings: list[str], *, limit: int, node: int = 0) -
     return CarriedCopy(
         str(code),
         working_copy.scan(str(code)),
-        KeepRules.of({"keep_bytes": limit}),
+        KeepRules.of(decode({"id": "r", "keep_bytes": limit})),
         str(tmp_path / "files"),
         f"node-{node}/" if node else "",
         str(tmp_path / "node" / "files.jsonl"),

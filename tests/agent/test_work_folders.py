@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from socket_project import short_folder
 
+from gofer.core.node_request import decode
 from gofer.node import work_folders
 
 RUN = "r261118-090530-r5p42f"
@@ -35,7 +36,7 @@ def make_queue_home(top: Path, *, host: str = "host") -> str:
 
 
 def copies(queue_home: str, **more: object) -> Path:
-    return Path(work_folders.copies_folder(queue_home, RUN, {**REQUEST, **more}, is_row=False))
+    return Path(work_folders.copies_folder(queue_home, RUN, decode({**REQUEST, **more}), is_row=False))
 
 
 def remove(queue_home: str, request_id: str) -> None:

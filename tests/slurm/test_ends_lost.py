@@ -115,7 +115,7 @@ def test_earlier_attempts_are_shown_too(handoff: Handoff) -> None:
 
 def test_a_retry_that_is_not_possible_is_reported(handoff: Handoff) -> None:
     """There is no `scontrol` here."""
-    request = {**handoff.request(), "retries": 1}
+    request = handoff.request()._replace(retries=1).encode()
     handoff.write("request.json", json.dumps(request).encode())
     publish(handoff, 1, record("failed", "exit-code", 7), record("succeeded"))
     _, line = end(handoff)

@@ -14,7 +14,7 @@ import msgspec
 
 from gofer.backends.base import Capabilities, Plan, RunRef
 from gofer.backends.kind import BackendContext, Kind, check_reach
-from gofer.backends.node_request import NodeRequest, common_fields
+from gofer.backends.node_request import CommonRequest, common_fields
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.core import files, processes
 from gofer.core.secrets import run_secrets
@@ -33,7 +33,7 @@ def capabilities(options: PlainOptions) -> Capabilities:
     return Capabilities(has_ends_in_folder=True)
 
 
-class PlainRequest(NodeRequest, frozen=True, kw_only=True):
+class PlainRequest(CommonRequest, frozen=True, kw_only=True):
     """The request of the nodes. Row i of an array has the values `rows[i]` of `columns`."""
 
     store: str

@@ -14,6 +14,7 @@ from typing import Any
 
 from gofer.core import attempts, files, processes, retries, run_layout, trees
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import decode
 from gofer.core.outcome import attempt_record, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
@@ -45,11 +46,12 @@ class _Run:
     def __init__(self, folder: str, run_id: str, secrets: RunSecrets) -> None:
         self.folder, self.id = folder, run_id
         self.reader, self.writer = os.pipe()
-        self.request: dict[str, Any] = files.read_json(os.path.join(folder, "request.json")) or {}
-        row = run_id.removeprefix(self.request["id"]).removeprefix("-")
+        self.request = decode(files.read_json(os.path.join(folder, "request.json")) or {})
+        self.store = str(self.request.store)
+        row = run_id.removeprefix(self.request.id).removeprefix("-")
         self.row = int(row) if row else None
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        environment = {**inherited, **self.request["env"], **secrets.environment}
+        environment = {**inherited, **self.request.env, **secrets.environment}
         self.secrets = secrets._replace(environment=environment)
 
     def run(self) -> int:
@@ -57,22 +59,23 @@ class _Run:
         while True:
             begun, number = time.time(), len(history) + 1
             self._attempt(number)
-            facts = attempts.read(self.request["store"], self.id, number, self.request["layout"]["nodes"])
+            facts = attempts.read(self.store, self.id, number, self.request.layout.nodes)
             result = retries.judge(facts)
             history.append(attempt_record(number, result, [], begun))
-            allowed = {"retries": self.request["retries"], "retry_on": self.request["retry_on"]}
-            if not retries.should_retry(history, **allowed, is_cancelled=self._is_stopped()):
+            allowed, reasons = self.request.retries, self.request.retry_on
+            is_stopped = self._is_stopped()
+            if not retries.should_retry(history, retries=allowed, retry_on=reasons, is_cancelled=is_stopped):
                 break
-        end = os.path.join(self.request["store"], run_layout.ends_key(self.id))
+        end = os.path.join(self.store, run_layout.ends_key(self.id))
         os.makedirs(os.path.dirname(end), exist_ok=True)
         files.append(end, end_line(self.id, self.row, result, history))
         return 0
 
     def _attempt(self, number: int) -> None:
         """Run all nodes to their end. When one fails, the others are asked to stop."""
-        nodes, port, children = self.request["layout"]["nodes"], free_port(), {}
+        nodes, port, children = self.request.layout.nodes, free_port(), {}
         for node in range(nodes):
-            procs = self.request["layout"]["procs_per_node"]
+            procs = self.request.layout.procs_per_node
             place = NodePlace(self.id, number, node, nodes, procs, None, ["127.0.0.1"] * nodes, port)
             child = os.fork()
             if child == 0:
@@ -86,7 +89,7 @@ class _Run:
             child, _ = os.waitpid(-1, os.WNOHANG)
             if child in children:
                 key = run_layout.node_key(self.id, number, children.pop(child))
-                record = files.read_json(os.path.join(self.request["store"], key, run_layout.EXIT))
+                record = files.read_json(os.path.join(self.store, key, run_layout.EXIT))
                 if record is None or record["state"] != State.SUCCEEDED:
                     self._ask(children, STOP_FOR_PEER)
 
@@ -105,13 +108,13 @@ class _Run:
         """Run the share of one node, in a child process. Blocks."""
         processes.adopt_orphans()
         work = os.path.join(self.folder, f"{self.id}.{place.attempt}.{place.node}")
-        code = os.path.join(work, work_folders.copy_name(self.request["code"]))
+        code = os.path.join(work, work_folders.copy_name(self.request.code))
         os.makedirs(work)
         os.close(self.writer)  # so that the end of this program can be read from `reader`
         watch = Watch(self.reader, lambda: None)
         watch.begin()
-        values = {} if self.row is None else self.request["rows"][self.row]
-        values = dict(zip(self.request["columns"], values, strict=False))
+        row = () if self.row is None else self.request.rows[self.row]
+        values = dict(zip(self.request.columns, row, strict=False))
         task = Task(self.request, place, values, code, self.secrets)
         around = FolderContext(self.folder, watch, set(), self.secrets.environment)
         folders = MappedFolders(self.request, self.secrets.folders, place, code, around)

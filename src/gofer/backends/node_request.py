@@ -14,8 +14,10 @@ from gofer.node.packages.package_files import AUTO, NONE
 from gofer.text import parse_size
 
 
-class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One run or a whole array. Each backend adds the fields that its part of the agent needs."""
+class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of gofer.core.node_request.NodeRequest that every backend writes. Each backend adds those
+    that its part of the agent needs.
+    """
 
     id: str
     target: str
@@ -55,7 +57,7 @@ _ALL = ("*",)
 def common_fields(
     record: RunRecord, *, takes_nodes_back: bool = False, packages: str = AUTO
 ) -> dict[str, Any]:
-    """The fields of NodeRequest.
+    """The fields of CommonRequest.
 
     Variables that refer to secrets are left out of `env`; they travel with the secrets. `takes_nodes_back`
     says that the cluster may take the nodes of this run for other jobs and give it new nodes later.

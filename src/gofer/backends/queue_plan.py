@@ -6,14 +6,14 @@ import json
 
 import msgspec
 
-from gofer.backends.node_request import NodeRequest, common_fields
+from gofer.backends.node_request import CommonRequest, common_fields
 from gofer.core import output_word
 from gofer.model.ids import row_id
 from gofer.model.run import RunRecord
 from gofer.node.packages.package_files import AUTO
 
 
-class QueueRequest(NodeRequest, frozen=True, kw_only=True):
+class QueueRequest(CommonRequest, frozen=True, kw_only=True):
     """What the queue's supervisor and agents need to know of a run or a whole array. Holds no secret."""
 
     store: str

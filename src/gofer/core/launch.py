@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple
 
+from gofer.core.node_request import NodeRequest
+
 # The values of `rank_variables:` of a job. Imported ACT and Philly targets have MPIRUN.
 AUTO = "auto"
 ALWAYS = "always"
@@ -64,10 +66,10 @@ class Contract(NamedTuple):
     single: bool = False
 
 
-def contract_of(request: Mapping[str, Any]) -> Contract:
+def contract_of(request: NodeRequest) -> Contract:
     """The contract of a run, from its request."""
-    is_single = not request.get("multi_process", True) or request.get("launcher") == "torchrun"
-    return Contract(request.get("rank_variables") or AUTO, is_single)
+    is_single = not request.multi_process or request.launcher == "torchrun"
+    return Contract(request.rank_variables or AUTO, is_single)
 
 
 def rank_variables(place: NodePlace, contract: Contract) -> tuple[str, ...]:

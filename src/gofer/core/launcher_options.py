@@ -5,7 +5,7 @@ hostfiles.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from gofer.core.command_launcher import (
     ACCELERATE,
@@ -21,6 +21,7 @@ from gofer.core.command_launcher import (
 )
 from gofer.core.files import write_whole
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import NodeRequest
 
 _TORCHRUN_MODULE = "torch.distributed.run"
 
@@ -64,14 +65,14 @@ class LaunchResources(NamedTuple):
         return self._replace(accelerate_config=has_file)
 
 
-def resources_of(request: Mapping[str, Any], files: Hostfiles, *, in_slurm: bool) -> LaunchResources:
+def resources_of(request: NodeRequest, files: Hostfiles, *, in_slurm: bool) -> LaunchResources:
     """The resources of a run. A node has as many slots as the run has GPUs on it, or CPUs if it has no
     GPUs.
     """
-    layout = request["layout"]
-    gpus = int(layout.get("gpus_per_node") or 0)
-    slots = gpus or int(layout.get("cpus_per_proc") or 1)
-    return LaunchResources(gpus * int(layout["nodes"]), slots, files, in_slurm)
+    layout = request.layout
+    gpus = int(layout.gpus_per_node or 0)
+    slots = gpus or int(layout.cpus_per_proc or 1)
+    return LaunchResources(gpus * layout.nodes, slots, files, in_slurm)
 
 
 def hosts_with_slots(place: NodePlace, slots: int) -> List[Tuple[str, int]]:

@@ -31,7 +31,7 @@ _PIECE_BYTES = 1 << 20
 
 def earlier_run(task: Task) -> Optional[str]:
     """The id of the run that this run continues; None when it continues none."""
-    found = task.request.get("restore_from")
+    found = task.request.restore_from
     if found is None:
         return None
     if found["rows"] is None:

@@ -37,7 +37,7 @@ def advise(task: Task, place: NodePlace, lines: Sequence[str], built: Optional[s
     `_missing_packages`.
     """
     missing = _missing_packages(lines[-_PACKAGE_LINES:], task.code, task.workdir, built)
-    launcher = task.request.get("command_launcher")
+    launcher = task.request.command_launcher
     return missing or _unreached(launcher, place, lines) or _without_repository(task, lines[-_PACKAGE_LINES:])
 
 

@@ -159,7 +159,7 @@ class Node:
             pids,
             failed,
             limit_at=self._limit_at,
-            grace_s=float(self.task.request["grace_s"]),
+            grace_s=float(self.task.request.grace_s),
             tick=self._tick,
         )
 
@@ -186,9 +186,9 @@ class Node:
         else:
             keeper.prepare(rows.contents, self._event_log.note, lambda: rows.contents_file)
         os.chdir(self.task.workdir)
-        if self.task.request.get("packages", "none") != "none" and self.package_cache:
+        if self.task.request.packages != "none" and self.package_cache:
             self._provide_packages()
-        if self.task.request.get("setup"):
+        if self.task.request.setup:
             self._set_up()
             self._services = background.children_of_this_process(self._spared)
         keeper.begin(self._spared)
@@ -247,7 +247,7 @@ class Node:
 
     @property
     def _limit_at(self) -> float | None:
-        limit = self.task.request["time_limit_s"]
+        limit = self.task.request.time_limit_s
         return None if limit is None else self._began + float(limit)
 
     def _late(self, when: str) -> AttemptFailed:
@@ -272,7 +272,7 @@ class Node:
     def _set_up(self) -> None:
         self._event_log.note("set-up")
         log = os.path.join(self.folder, run_layout.SETUP_LOG)
-        argv = ["bash", "-euo", "pipefail", "-c", self.task.request["setup"]]
+        argv = ["bash", "-euo", "pipefail", "-c", self.task.request.setup or ""]
         environment = self.task.environment(self.place, self.place.first_rank, {})
         try:
             pid = spawn.start(spawn.RankCommand(argv, environment, log, False, *self._limits))
@@ -303,7 +303,7 @@ class Node:
         """
         pids: dict[int, int] = {}
         failed = None
-        from_mpi = self._ask_mpirun() if self.task.request.get("launcher") == "mpi" else {}
+        from_mpi = self._ask_mpirun() if self.task.request.launcher == "mpi" else {}
         launched = self._launched()
         for rank in self.place.ranks:
             log = os.path.join(self.folder, run_layout.rank_log(rank))
@@ -354,7 +354,7 @@ class Node:
         return files.tail_lines(log, count, clean_after=mask.clean_after, margin=mask.margin)
 
     def _judge(self, watched: WatchResult) -> Outcome:
-        limit_s, kills = self.task.request["time_limit_s"], self._heartbeat.kills
+        limit_s, kills = self.task.request.time_limit_s, self._heartbeat.kills
         found = exit_record.judge(watched, tail=self._tail, kills=kills, limit_s=limit_s)
         if found.reason != Reason.EXIT_CODE or watched.first_failure is None:
             return found

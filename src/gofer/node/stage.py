@@ -21,17 +21,17 @@ def stage(task: Task) -> None:
 
     Errors of the store and of the disk pass through.
     """
-    snapshot = task.request["snapshot"]
+    snapshot = task.request.snapshot
     if snapshot is None:
         os.makedirs(task.code, exist_ok=True)
         return
     read = code_reader(task)
-    times_key = run_layout.times_key(task.request["id"]) if task.origin.get("file_times") else None
+    times_key = run_layout.times_key(task.request.id) if task.origin.get("file_times") else None
     checkout.restore(read, snapshot, task.code, times_key=times_key)
     if task.origin.get("git"):
         from gofer.node import git_folder  # few runs need it
 
-        git_folder.unpack(read_object(read, run_layout.git_key(task.request["id"])), task.code)
+        git_folder.unpack(read_object(read, run_layout.git_key(task.request.id)), task.code)
     link_environments(task.origin, task.code)
 
 
@@ -53,7 +53,7 @@ def with_stdin(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:
 
 
 def _read_stdin(task: Task) -> bytes:
-    key, size = run_layout.stdin_key(task.request["id"]), int(task.request["stdin"])
+    key, size = run_layout.stdin_key(task.request.id), task.request.stdin or 0
     if task.private.store is not None:
         return _reader(task.private.store)(key, 0, size) if size else b""
     with open(os.path.join(task.store, key), "rb") as file:

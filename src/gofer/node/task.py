@@ -7,16 +7,15 @@ from typing import Any, Mapping, NamedTuple
 
 from gofer.core import launch, launcher_options, output_word, run_layout
 from gofer.core.code_variables import commit_variables, default_variables
+from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.project_paths import lead_to_copy
 
 
 class Task(NamedTuple):
-    """One share. `request` is as gofer.backends.node_request describes it; `args` are the values of an
-    array's row.
-    """
+    """One share. `args` are the values of an array's row."""
 
-    request: dict[str, Any]
+    request: NodeRequest
     place: launch.NodePlace
     args: dict[str, str]
     code: str
@@ -24,26 +23,26 @@ class Task(NamedTuple):
 
     @property
     def store(self) -> str:
-        return str(self.request["store"])
+        return str(self.request.store)
 
     @property
     def origin(self) -> Mapping[str, Any]:
         """The origin of the code, a gofer.model.run.CodeOrigin; empty without code."""
-        return self.request.get("code") or {}
+        return self.request.code or {}
 
     @property
     def spans(self) -> bool:
         """Whether nodes of the run are on other machines, with queues of their own."""
-        return self.request.get("span") is not None
+        return self.request.span is not None
 
     @property
     def workdir(self) -> str:
-        return os.path.normpath(os.path.join(self.code, self.request.get("workdir") or "."))
+        return os.path.normpath(os.path.join(self.code, self.request.workdir or "."))
 
     @property
     def has_stdin(self) -> bool:
         """Whether standard input was sent along."""
-        return self.request.get("stdin") is not None
+        return self.request.stdin is not None
 
     @property
     def stdin(self) -> str:
@@ -56,7 +55,7 @@ class Task(NamedTuple):
 
     @property
     def argv(self) -> list[str]:
-        return output_word.fill(self.request["command"], self.args, self.output_folder)
+        return output_word.fill(self.request.command, self.args, self.output_folder)
 
     @property
     def output_folder(self) -> str:
@@ -66,9 +65,9 @@ class Task(NamedTuple):
     def launched(self, place: launch.NodePlace) -> launcher_options.Launched:
         """The command as it is started on this node: with the options of its launcher, or under torchrun."""
         request = self.request
-        if request.get("launcher") == "torchrun":
+        if request.launcher == "torchrun":
             return launcher_options.under_torchrun(self.argv, place, self._workers)
-        name = request.get("command_launcher")
+        name = request.command_launcher
         if name is None:
             return launcher_options.Launched(self.argv, {})
         launched = launcher_options.prepare(name, self.argv, place, self.launch_resources)
@@ -79,7 +78,7 @@ class Task(NamedTuple):
     @property
     def _workers(self) -> int:
         """The number of processes that torchrun starts on a node."""
-        return int(self.request.get("procs") or self.request["layout"].get("gpus_per_node") or 1)
+        return int(self.request.procs or self.request.layout.gpus_per_node or 1)
 
     @property
     def launch_resources(self) -> launcher_options.LaunchResources:
@@ -95,11 +94,11 @@ class Task(NamedTuple):
         """The whole environment of a rank's command. `more` comes from the launcher; gofer's own variables
         replace it.
         """
-        tags = self.request["tags"]
+        tags = self.request.tags
         own = {
             "GOFER_RUN_DIR": os.path.join(self.store, run_layout.run_key(place.run_id)),
             "GOFER_OUTPUT_DIR": self.output_folder,
-            "GOFER_TARGET": self.request["target"],
+            "GOFER_TARGET": self.request.target,
             "GOFER_TAGS": ",".join(f"{k}={v}" if v else k for k, v in tags.items()),
             "PWD": self.workdir,
         }

@@ -26,6 +26,7 @@ import time
 from typing import Any, Iterator, List, Mapping, Optional
 
 from gofer.core import files, private_folder, trees
+from gofer.core.node_request import NodeRequest
 from gofer.core.private_folder import ForeignFolder
 from gofer.core.queue_home import WORK_DIR_VARIABLE
 
@@ -64,7 +65,7 @@ def copy_name(origin: Optional[Mapping[str, Any]]) -> str:
     return name if _SHORT_NAME.fullmatch(name) else _OTHER_NAME
 
 
-def copies_folder(queue_home: str, request_id: str, request: Mapping[str, Any], *, is_row: bool) -> str:
+def copies_folder(queue_home: str, request_id: str, request: NodeRequest, *, is_row: bool) -> str:
     """The folder for working copies of a request; created if absent. Idempotent.
 
     When no short folder can be used, this is a longer one. Never raises: an agent that writes there reports
@@ -80,12 +81,12 @@ def copies_folder(queue_home: str, request_id: str, request: Mapping[str, Any], 
         return work_folder(queue_home, request_id)
 
 
-def _make_copies(queue_home: str, request_id: str, request: Mapping[str, Any], is_row: bool) -> str:
-    span = request.get("span")
+def _make_copies(queue_home: str, request_id: str, request: NodeRequest, is_row: bool) -> str:
+    span = request.span
     # Machines that share a home have one folder each for their nodes of a run.
     name = request_id if span is None else f"{request_id}.{span[0]}"
-    copy = _NAME_OF_ROW if is_row else f"99-{request['layout']['nodes'] - 1}"
-    below = f"{name}/{copy}/{copy_name(request.get('code'))}"
+    copy = _NAME_OF_ROW if is_row else f"99-{request.layout.nodes - 1}"
+    below = f"{name}/{copy}/{copy_name(request.code)}"
     path = os.path.join(_choose(queue_home, away_root(queue_home), below), name)
     work = work_folder(queue_home, request_id)
     private_folder.make_missing(work)

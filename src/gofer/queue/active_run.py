@@ -9,6 +9,7 @@ import time
 from typing import Any, Iterator
 
 from gofer.core import launch
+from gofer.core.node_request import NodeRequest
 from gofer.core.processes import ProcessIdentity
 from gofer.node import work_folders
 from gofer.node.rendezvous.run_nodes import own_nodes
@@ -26,14 +27,14 @@ class ActiveRun:
     it.
     """
 
-    def __init__(self, entry: QueuedRun, request: dict[str, Any], grant: Grant, *, adopted: bool) -> None:
+    def __init__(self, entry: QueuedRun, request: NodeRequest, grant: Grant, *, adopted: bool) -> None:
         self.entry = entry
         self.request = request
         self.grant = grant
         self.adopted = adopted
-        limit = request["time_limit_s"]
+        limit = request.time_limit_s
         self.ends_at = time.monotonic() + limit if limit is not None else math.inf
-        self.spans = request.get("span") is not None
+        self.spans = request.span is not None
         self._own = own_nodes(request)
         self.left = {
             Share(entry.id, entry.attempt, node): ProcessIdentity(*who)
@@ -44,14 +45,14 @@ class ActiveRun:
 
     @property
     def store(self) -> str:
-        return str(self.request["store"])
+        return str(self.request.store)
 
     @property
     def nodes(self) -> int:
-        return int(self.request["layout"]["nodes"])
+        return self.request.layout.nodes
 
     @property
-    def where(self) -> tuple[str, str, int, dict[str, Any]]:
+    def where(self) -> tuple[str, str, int, NodeRequest]:
         """The store, run, attempt and request: the arguments that gofer.node.rendezvous.machines expects."""
         return self.store, self.entry.id, self.entry.attempt, self.request
 
@@ -78,7 +79,7 @@ class ActiveRun:
         """
         grace_s = self.entry.cancel_grace_s
         if grace_s == OWN_GRACE:
-            yield STOP, self.request["grace_s"] + _STUCK_S
+            yield STOP, self.request.grace_s + _STUCK_S
         elif grace_s:
             yield STOP_PATIENTLY, grace_s
         yield STOP_NOW, _STUCK_S
@@ -89,17 +90,17 @@ class ActiveRun:
         """What the agent of one node receives in addition to the request: its place, arguments and code
         folder.
         """
-        entry, layout = self.entry, self.request["layout"]
+        entry, layout = self.entry, self.request.layout
         place = launch.NodePlace(
             run_id=entry.id,
             attempt=entry.attempt,
             node=share.node,
-            nodes=layout["nodes"],
-            procs=layout["procs_per_node"],
-            gpus=self.grant.gpus[self._own.index(share.node)] if self.request["gpus"] else None,
-            hosts=["127.0.0.1"] * layout["nodes"],
+            nodes=layout.nodes,
+            procs=layout.procs_per_node,
+            gpus=self.grant.gpus[self._own.index(share.node)] if self.request.gpus else None,
+            hosts=["127.0.0.1"] * layout.nodes,
             port=port,
-            first_node_only=layout.get("first_node_only", False),
+            first_node_only=layout.first_node_only,
         )
         is_row = entry.row is not None
         copies = work_folders.copies_folder(queue_home, entry.request, self.request, is_row=is_row)
@@ -111,4 +112,4 @@ class ActiveRun:
         gofer.node.row_folders). Any other run gets a fresh copy for each node and attempt.
         """
         copy = "code" if self.entry.row is not None else f"{share.attempt}-{share.node}"
-        return os.path.join(copy, work_folders.copy_name(self.request.get("code")))
+        return os.path.join(copy, work_folders.copy_name(self.request.code))

@@ -13,8 +13,9 @@ import socket
 import sqlite3
 from typing import Any, ContextManager
 
-from gofer.core import processes
+from gofer.core import node_request, processes
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import NodeLayout, NodeRequest
 from gofer.core.secrets.run_secrets import NOTHING, RunSecrets
 from gofer.core.sleep import pause
 from gofer.node import cgroups, shared_copy, work_folders
@@ -43,7 +44,7 @@ class AgentProcess:
         self._spared: set[int] = set()
         self._connection = connection
         self._incoming = connection.makefile("rb")
-        self._request: dict[str, Any] = {}
+        self._request = NodeRequest("", NodeLayout())
         self._private = NOTHING
         self._watch = Watch(connection.fileno(), self._on_orphaned)
         self._cgroup = _join_cgroup(cgroup_parent)
@@ -124,7 +125,8 @@ class AgentProcess:
         all rows of an array, so the supervisor sends them only once.
         """
         if "request" in message:
-            self._request, self._private = message["request"], RunSecrets(**message["private"])
+            self._request = node_request.decode(message["request"])
+            self._private = RunSecrets(**message["private"])
         place = NodePlace(**message["place"])
         return Task(self._request, place, message["args"], message["code"], self._private)
 
@@ -135,7 +137,7 @@ class AgentProcess:
         return folders
 
     def _work_folder(self, task: Task) -> str:
-        return work_folders.work_folder(self.queue_home, str(task.request["id"]))
+        return work_folders.work_folder(self.queue_home, task.request.id)
 
     def _copies_in_use(self, task: Task) -> ContextManager[None]:
         copies = os.path.dirname(os.path.dirname(task.code))

@@ -88,16 +88,16 @@ class AgentPool:
         return idle + [self._fork() for _ in range(count - len(idle))]
 
     def assign(
-        self, agent: PooledAgent, share: Share, message: dict[str, Any], request: dict[str, Any]
+        self, agent: PooledAgent, share: Share, message: dict[str, Any], known: dict[str, Any]
     ) -> None:
         """Give an idle agent a share.
 
-        `request` is the large part of the message. It is sent only when the agent does not have it yet.
+        `known` is the large part of the message. It is sent only when the agent does not have it yet.
         """
         agent.share = share
-        if agent.request_id != request["request"]["id"]:
-            message = {**message, **request}
-            agent.request_id = request["request"]["id"]
+        if agent.request_id != known["request"]["id"]:
+            message = {**message, **known}
+            agent.request_id = known["request"]["id"]
         agent.connection.setblocking(True)
         try:
             agent.connection.sendall(json.dumps(message).encode() + b"\n")

@@ -10,7 +10,8 @@ import json
 import os
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
 
-from gofer.core import files, run_layout
+from gofer.core import files, node_request, run_layout
+from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome, decode
 from gofer.core.queue_home import make_folder
 from gofer.queue.database_file import DAMAGE, QueueFile
@@ -187,10 +188,9 @@ class Queue:
             ]
         )
 
-    def load_request(self, request_id: str) -> dict[str, Any]:
+    def load_request(self, request_id: str) -> NodeRequest:
         row = self._db.execute("SELECT body FROM requests WHERE id = ?", (request_id,)).fetchone()
-        body: dict[str, Any] = json.loads(row[0])
-        return body
+        return node_request.decode(json.loads(row[0]))
 
     def load_open(self, after_seq: int = 0) -> list[QueuedRun]:
         """Runs that have not ended, oldest first."""

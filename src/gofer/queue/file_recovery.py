@@ -16,6 +16,7 @@ from typing import Any, Dict, NoReturn, Optional
 
 from gofer.core import files, processes, run_layout
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import NodeRequest
 from gofer.core.processes import ProcessIdentity, close_all_but
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.events import EventLog
@@ -36,7 +37,7 @@ class FileRecovery:
         self._begun: Dict[Share, int] = {}
 
     def start(
-        self, share: Share, message: Dict[str, Any], request: Dict[str, Any], private: RunSecrets
+        self, share: Share, message: Dict[str, Any], request: NodeRequest, private: RunSecrets
     ) -> Optional[ProcessIdentity]:
         """Start a process that keeps the files of a share. The agent and all processes of the share must be
         dead.
@@ -45,7 +46,7 @@ class FileRecovery:
         what the agent received: see `gofer.queue.active_run.ActiveRun.message`.
         """
         record = None if share in self._begun else copy_record.read(self._path(share))
-        if record is None or not _was_started(str(request["store"]), share):
+        if record is None or not _was_started(str(request.store), share):
             return None
         task = Task(request, NodePlace(**message["place"]), message["args"], record.code, private)
         signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)  # requests to stop are meant for commands

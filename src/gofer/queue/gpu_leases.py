@@ -347,4 +347,4 @@ class GpuSharing:
         return answer
 
     def _is_shared(self, entry: QueuedRun) -> bool:
-        return bool(self._journal.request(entry)["leased"])
+        return bool(self._journal.request(entry).leased)

@@ -17,9 +17,10 @@ import sqlite3
 import sys
 import time
 from collections import deque
-from typing import Any, Iterator
+from typing import Iterator
 
 from gofer.core import files, run_layout, trees
+from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import end_line
 from gofer.core.queue_home import spool_folder, unsent_folder
 from gofer.core.secrets import run_secrets
@@ -56,7 +57,7 @@ class Journal:
         # have ended.
         self._open_runs: dict[str, int] = {}
         self._unended: dict[str, int] = {}
-        self.requests: dict[str, dict[str, Any]] = {}
+        self.requests: dict[str, NodeRequest] = {}
         self._private: dict[str, run_secrets.RunSecrets] = {}
         self._removals: deque[Iterator[None]] = deque()
         try:
@@ -93,7 +94,7 @@ class Journal:
         for counts in (self._open_runs, self._unended):
             counts[entry.request] = counts.get(entry.request, 0) + 1
 
-    def request(self, entry: QueuedRun) -> dict[str, Any]:
+    def request(self, entry: QueuedRun) -> NodeRequest:
         if entry.request not in self.requests:
             self.requests[entry.request] = self._queue.load_request(entry.request)
         return self.requests[entry.request]
@@ -104,7 +105,7 @@ class Journal:
         """
         if entry.request not in self._private:
             known = run_secrets.read(self._queue.queue_home, entry.request)
-            environment = {**known.environment, **self.request(entry)["env"]}
+            environment = {**known.environment, **self.request(entry).env}
             self._private[entry.request] = known._replace(environment=environment)
         return self._private[entry.request]
 
@@ -113,7 +114,7 @@ class Journal:
         runs.
         """
         request = self.request(entry)
-        if request["remote"]:
+        if request.remote:
             self.uploader.watch(entry.id, request)
 
     def note(self, entry: QueuedRun) -> None:
@@ -126,7 +127,7 @@ class Journal:
         """
         self._changed.pop(entry.seq, None)
         self._unended[entry.request] -= 1
-        self._endings.append(_Ending(entry, self.request(entry)["store"]))
+        self._endings.append(_Ending(entry, str(self.request(entry).store)))
 
     def write(self) -> bool:
         """Write what can be written now; False when something could not be written and waits for the next
@@ -148,7 +149,7 @@ class Journal:
             try:
                 # The spool of a remote run may not exist yet. A folder that is the store must exist: if a
                 # command removed it, the folder must not come back almost empty.
-                if self.request(endings[0].entry)["remote"] or os.path.isdir(endings[0].store):
+                if self.request(endings[0].entry).remote or os.path.isdir(endings[0].store):
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                 files.append(path, data)
             except OSError as error:
@@ -165,7 +166,7 @@ class Journal:
         first.
         """
         request = self.request(entry)
-        if not request["remote"]:
+        if not request.remote:
             self.note(entry)
             return
         self._uploading[entry.id] = entry

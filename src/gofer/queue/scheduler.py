@@ -9,8 +9,9 @@ fits may start before the head, until the head has waited for `PATIENCE_S`.
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
+from typing import Callable, Iterable, NamedTuple, Sequence, TypeVar
 
+from gofer.core.node_request import NodeRequest
 from gofer.node.rendezvous.run_nodes import own_nodes
 
 PATIENCE_S = 300.0
@@ -30,17 +31,17 @@ class Demand(NamedTuple):
     block: int
 
 
-def demand_of(request: dict[str, Any], *, cores: int) -> Demand:
+def demand_of(request: NodeRequest, *, cores: int) -> Demand:
     """What a run of this request needs. A request for more CPUs than the machine has means all of them."""
-    layout, nodes = request["layout"], len(own_nodes(request))
-    cpus = nodes * layout["procs_per_node"] * layout["cpus_per_proc"]
+    layout, nodes = request.layout, len(own_nodes(request))
+    cpus = nodes * layout.procs_per_node * layout.cpus_per_proc
     return Demand(
         nodes=nodes,
-        gpus_per_node=layout["gpus_per_node"],
+        gpus_per_node=layout.gpus_per_node,
         cpus=min(cpus, cores),
-        limit_s=request["time_limit_s"],
-        target_gpus=request["gpus"],
-        block=request["block"] or 1,
+        limit_s=request.time_limit_s,
+        target_gpus=request.gpus,
+        block=request.block or 1,
     )
 
 

@@ -270,8 +270,8 @@ class Supervisor:
         policy = one.request
         if should_retry(
             entry.attempts,
-            retries=policy["retries"],
-            retry_on=policy["retry_on"],
+            retries=policy.retries,
+            retry_on=policy.retry_on,
             is_cancelled=is_cancelled,
         ):
             entry.not_before = time.time() + min(_LONGEST_DELAY_S, 2.0 ** (len(entry.attempts) - 1))
@@ -374,7 +374,7 @@ class Supervisor:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
     def _assign(self, one: ActiveRun, agents: list[PooledAgent]) -> None:
-        known = {"request": one.request, "private": self.journal.private(one.entry)._asdict()}
+        known = {"request": one.request.encode(), "private": self.journal.private(one.entry)._asdict()}
         port = _free_port()
         for share, agent in zip(sorted(one.left), agents):
             self.agents.assign(agent, share, one.message(share, queue_home=self.queue_home, port=port), known)

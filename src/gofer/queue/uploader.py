@@ -15,6 +15,7 @@ import sys
 import traceback
 from typing import Any, NamedTuple, NoReturn
 
+from gofer.core.node_request import NodeRequest
 from gofer.core.processes import close_all_but
 from gofer.core.sleep import pause
 from gofer.queue import wake
@@ -42,11 +43,11 @@ class Uploader:
         """The file descriptors that become readable when `results` has something to return."""
         return [] if self._connection is None else [self._connection.fileno()]
 
-    def watch(self, run_id: str, request: dict[str, Any]) -> None:
+    def watch(self, run_id: str, request: NodeRequest) -> None:
         """Send what the run writes, from now on. Idempotent; does not block."""
         self._inform(_message(run_id, request))
 
-    def finish(self, run_id: str, request: dict[str, Any], *, is_over: bool) -> None:
+    def finish(self, run_id: str, request: NodeRequest, *, is_over: bool) -> None:
         """Send the rest of a run that has ended, then its line of `ends.jsonl`. `is_over`: the run was the
         last of its request.
         """
@@ -111,10 +112,8 @@ class Uploader:
             connection.setblocking(False)
 
 
-def _message(
-    run_id: str, request: dict[str, Any], *, ended: bool = False, over: bool = False
-) -> dict[str, Any]:
-    words = {"run": run_id, "request": request["id"], "sync": request["sync"]}
+def _message(run_id: str, request: NodeRequest, *, ended: bool = False, over: bool = False) -> dict[str, Any]:
+    words = {"run": run_id, "request": request.id, "sync": request.sync}
     return {**words, "ended": ended, "over": over}
 
 

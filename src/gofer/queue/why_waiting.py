@@ -9,8 +9,9 @@ import math
 import os
 import time
 from contextlib import closing
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
+from gofer.core.node_request import NodeRequest
 from gofer.queue import scheduler
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.gpu_leases import LeaseFolderError, Leases, usual_folder
@@ -61,7 +62,7 @@ class _View(NamedTuple):
     """
 
     entries: List[QueuedRun]
-    requests: Dict[str, Dict[str, Any]]
+    requests: Dict[str, NodeRequest]
     held: Dict[str, HeldGrant]
     pool: Pool
     foreign: Dict[str, List[int]]
@@ -85,7 +86,7 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
     mine = next((one for one in queue if run_id in (one.id, one.request)), None)
     if mine is None:
         return None
-    if view.requests[mine.request].get("leased"):
+    if view.requests[mine.request].leased:
         view = view.shared(_foreign(queue_home, leases))
     demand, before = view.demand(mine), queue[: queue.index(mine)]
     fits = view.pool.fit(demand) is not None

@@ -26,11 +26,11 @@ class LocalQueue:
         with closing(Queue(self._home)) as queue:
             counts = queue.counts()
             running = [run for run in queue.load_open() if run.state != State.QUEUED]
-            layouts = [queue.load_request(run.request)["layout"] for run in running]
+            layouts = [queue.load_request(run.request).layout for run in running]
         return MachineFacts(
             host=os.uname().nodename,
             cpus=len(os.sched_getaffinity(0)),
-            cpus_busy=sum(it["nodes"] * it["procs_per_node"] * it["cpus_per_proc"] for it in layouts),
+            cpus_busy=sum(it.nodes * it.procs_per_node * it.cpus_per_proc for it in layouts),
             memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
             gpus=gpus.count(),
             gpus_busy=sum(len(node) for run in running for node in run.gpus),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from azureml.node.service import request
 
+from gofer.core.node_request import NodeRequest, decode
 from gofer.node.azure.program import read_words
 from gofer.node.azure.share import own_environment, read_share
 
@@ -19,8 +20,8 @@ MPI = {
 }
 
 
-def node_request(**more: Any) -> dict[str, Any]:
-    return request(["true"], **more)
+def node_request(**more: Any) -> NodeRequest:
+    return decode(request(["true"], **more))
 
 
 def test_one_process_a_node() -> None:
@@ -63,7 +64,7 @@ def test_words_of_the_service_that_do_not_fit_the_run() -> None:
 
 def test_a_row_has_an_id_of_its_own() -> None:
     one = node_request(columns=["x"], rows=[["a"], ["b"]])
-    assert read_share({}, one, 1).run_id == f"{one['id']}-1"
+    assert read_share({}, one, 1).run_id == f"{one.id}-1"
 
 
 def test_the_environment_of_the_command_has_nothing_of_the_services_process() -> None:
@@ -92,7 +93,7 @@ def test_the_words_of_the_visible_command() -> None:
 
 def test_the_gpus_asked_for_are_the_first_of_the_node_unless_the_service_chose() -> None:
     asked = node_request(nodes=1, procs=2)
-    asked["layout"]["gpus_per_node"] = 2
+    asked = asked._replace(layout=asked.layout._replace(gpus_per_node=2))
     assert read_share({}, asked, None).gpus == [0, 1]
     assert read_share({"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, asked, None).gpus is None
     assert read_share({}, node_request(nodes=1), None).gpus is None

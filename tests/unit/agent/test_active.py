@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+from gofer.core.node_request import decode
 from gofer.node import watch
 from gofer.queue.active_run import ActiveRun
 from gofer.queue.database import OWN_GRACE, Queue
@@ -30,7 +31,7 @@ def active(tmp_path: Path, *, cancel_grace_s: float | None = None) -> ActiveRun:
     (entry,) = queue.load_open()
     queue.close()
     entry.cancel_grace_s, entry.agents = cancel_grace_s, [[11, 1], [12, 2]]
-    return ActiveRun(entry, request, Grant([[], []], 2), adopted=False)
+    return ActiveRun(entry, decode(request), Grant([[], []], 2), adopted=False)
 
 
 def test_nobody_is_signalled_unasked(tmp_path: Path) -> None:
@@ -80,5 +81,5 @@ def test_a_new_supervisor_asks_from_the_beginning(tmp_path: Path) -> None:
 
 def test_what_a_run_needs_is_never_more_cpus_than_there_are(tmp_path: Path) -> None:
     request = {**REQUEST, "layout": LAYOUT}
-    assert demand_of(request, cores=64) == Demand(2, 0, 12, None, 0, 1)
-    assert demand_of(request, cores=4).cpus == 4
+    assert demand_of(decode(request), cores=64) == Demand(2, 0, 12, None, 0, 1)
+    assert demand_of(decode(request), cores=4).cpus == 4

@@ -20,6 +20,7 @@ from gofer.core.launcher_options import (
     under_torchrun,
     write_hostfiles,
 )
+from gofer.core.node_request import NodeLayout, NodeRequest
 
 FILES = Hostfiles("/c.hostfile", "/c.hydra-hostfile")
 
@@ -228,7 +229,7 @@ def test_launchers_that_span_nodes_get_a_hostfile() -> None:
     assert prepared("mpirun -np 8 ./solver", node=0, nodes=1).environment == {"GOFER_HOSTFILE": "/c.hostfile"}
     in_slurm = prepared("mpirun -np 8 ./solver", node=0, in_slurm=True).environment
     assert in_slurm["SLURM_TASKS_PER_NODE"] == "4(x2)" and "OMPI_MCA_orte_default_hostfile" not in in_slurm
-    request = {"layout": {"nodes": 2, "gpus_per_node": 0, "cpus_per_proc": 3}}
+    request = NodeRequest("r", NodeLayout(nodes=2, cpus_per_proc=3))
     assert resources_of(request, FILES, in_slurm=False) == LaunchResources(0, 3, FILES)
     meeting = ["--master_addr=host0", "--master_port=29500"]
     with_hosts = ["deepspeed", "--hostfile=/c.hostfile", *meeting, "x.py"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gofer.core.node_request import decode
 from gofer.node import working_copy
 from gofer.node.kept import records, rules
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection
@@ -14,7 +15,7 @@ from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection
 def selected(top: Path, request: dict[str, object]) -> KeptSelection:
     """Of all that is in the folder, as if nothing had been there before."""
     now = working_copy.scan(str(top))
-    return rules.choose(KeepRules.of(request), now, working_copy.compare({}, now))
+    return rules.choose(KeepRules.of(decode({"id": "r", **request})), now, working_copy.compare({}, now))
 
 
 def write(top: Path, *paths: str) -> None:

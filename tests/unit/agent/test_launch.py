@@ -13,6 +13,7 @@ from gofer.core.launch import (
     inherited,
     rank_environment,
 )
+from gofer.core.node_request import decode
 
 
 def place(node: int, *, nodes: int = 2, procs: int = 4, gpus: list[int] | None = None) -> NodePlace:
@@ -85,8 +86,9 @@ def test_which_rank_variables_a_run_has(
 
 
 def test_a_request_of_an_older_gofer_is_read_as_auto() -> None:
-    assert contract_of({}) == Contract("auto", False)
-    assert contract_of({"multi_process": False, "rank_variables": "never"}) == Contract("never", True)
+    written = {"id": "r", "multi_process": False, "rank_variables": "never"}
+    assert contract_of(decode({"id": "r"})) == Contract("auto", False)
+    assert contract_of(decode(written)) == Contract("never", True)
 
 
 def test_a_run_takes_over_no_rank_of_the_run_that_submitted_it() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gofer.core.node_request import decode
 from gofer.queue.database import OWN_GRACE, Queue
 
 
@@ -41,7 +42,7 @@ def test_adding_twice_is_adding_once(queue: Queue) -> None:
     assert queue.add(body("r1"), [("r1", None, None)])
     assert not queue.add({**body("r1"), "command": ["other"]}, [("r1", None, None)])
     assert ids(queue) == ["r1"]
-    assert queue.load_request("r1") == body("r1")
+    assert queue.load_request("r1") == decode(body("r1"))
 
 
 def test_a_request_is_added_whole_or_not_at_all(queue: Queue) -> None:

@@ -18,14 +18,14 @@ from gofer.backends.azureml import names
 from gofer.backends.azureml.folders import FolderBinding
 from gofer.backends.azureml.names import JOBS_API, Workspace
 from gofer.backends.azureml.options import AzureOptions
-from gofer.backends.node_request import NodeRequest, common_fields
+from gofer.backends.node_request import CommonRequest, common_fields
 from gofer.core import output_word
 from gofer.model.ids import row_id
 from gofer.model.run import RunRecord
 from gofer.text import quote_command, quote_word
 
 
-class AzureRequest(NodeRequest, frozen=True, kw_only=True):
+class AzureRequest(CommonRequest, frozen=True, kw_only=True):
     """Row i of an array has the values `rows[i]` of `columns`; a single run has no rows.
 
     `store`, a folder that the nodes can see, is always None: the uploader of the nodes writes to the store.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gofer.backends.node_request import NodeRequest, common_fields
+from gofer.backends.node_request import CommonRequest, common_fields
 from gofer.backends.slurm.options import SlurmOptions, sees_environment
 from gofer.config.batch_script import find_option, parse_signal
 from gofer.model.job import Job
@@ -16,7 +16,7 @@ from gofer.node.packages.package_files import AUTO, NONE
 _BEFORE_SLURM_S = 5.0
 
 
-class SlurmRequest(NodeRequest, frozen=True, kw_only=True):
+class SlurmRequest(CommonRequest, frozen=True, kw_only=True):
     """`store` is a folder that the nodes see; None where an uploader sends the nodes' output to a store.
 
     Row i of an array has the values `rows[i]` of `columns`; a single run has no rows. `sbatch` are the

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional
 
 from gofer.core import retries
 from gofer.core.attempts import AttemptRecords
+from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome, attempt_record, decode, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
@@ -34,13 +35,11 @@ _UNSENT = "its node was taken away before its files were in the store"
 class AttemptLoop:
     """The agent of one node. Call `run` once, in the main thread."""
 
-    def __init__(
-        self, request: Dict[str, Any], private: RunSecrets, share: AzureShare, at: NodeContext
-    ) -> None:
+    def __init__(self, request: NodeRequest, private: RunSecrets, share: AzureShare, at: NodeContext) -> None:
         self.share = share
         self.request = request
         self._watch = Watch(-1, lambda: None, at_work=True)
-        self._orders = AzureTermination(float(request["grace_s"]), self._watch)
+        self._orders = AzureTermination(float(request.grace_s), self._watch)
         self._messages = PeerMessages(private.store or {}, share.request_id, share.run_id, share.row)
         self._rendezvous = ObjectRendezvous(
             self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
@@ -244,7 +243,7 @@ def _judged(exits: List[Optional[Dict[str, Any]]]) -> Outcome:
     return result
 
 
-def _unwritten_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Optional[Outcome]:
+def _unwritten_end(request: NodeRequest, history: List[Dict[str, Any]]) -> Optional[Outcome]:
     """The end of a run whose node 0 was killed just before it wrote the line of the end; None otherwise."""
     if not history:
         return None
@@ -255,8 +254,8 @@ def _unwritten_end(request: Dict[str, Any], history: List[Dict[str, Any]]) -> Op
     return result if is_over else None
 
 
-def _is_retried(request: Dict[str, Any], history: List[Dict[str, Any]]) -> bool:
-    return retries.should_retry(history, retries=request["retries"], retry_on=request["retry_on"])
+def _is_retried(request: NodeRequest, history: List[Dict[str, Any]]) -> bool:
+    return retries.should_retry(history, retries=request.retries, retry_on=request.retry_on)
 
 
 def _print(words: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Dict, NamedTuple, Optional, Set
 
 from gofer.core import run_layout, trees
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node import work_folders
 from gofer.node.azure.log_forwarder import LogForwarder
@@ -42,7 +43,7 @@ class NodeContext(NamedTuple):
 class AttemptContext(NamedTuple):
     """What all attempts of a node share."""
 
-    request: Dict[str, Any]
+    request: NodeRequest
     private: RunSecrets
     share: AzureShare
     at: NodeContext
@@ -77,7 +78,7 @@ class AttemptRunner:
         """
         if self._uploader is None:
             self._begin(attempt)
-        code_name = work_folders.copy_name(self._setting.request.get("code"))
+        code_name = work_folders.copy_name(self._setting.request.code)
         code = os.path.join(self._copies, str(attempt), code_name)
         self._watch.begin()
         children: Set[int] = {self._uploader.pid} if self._uploader else set()
@@ -132,12 +133,12 @@ class AttemptRunner:
         share = self._share
         name = f"{share.run_id}.{attempt}.{share.node}"
         self._work = os.path.join(self._setting.at.queue_home, "work", name)
-        copy = f"99/{work_folders.copy_name(self._setting.request.get('code'))}"
+        copy = f"99/{work_folders.copy_name(self._setting.request.code)}"
         self._copies = work_folders.node_folder(self._setting.at.queue_home, name, copy)
         for path in (self._work, self._copies):
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
-        store, sync = self._setting.private.store or {}, self._setting.request["sync"]
+        store, sync = self._setting.private.store or {}, self._setting.request.sync
         self._uploader = NodeUploader(self._spool, self._setting.private, share.run_id, sync)
         if attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
             is_ours = share.nodes == 1
@@ -166,7 +167,7 @@ class AttemptRunner:
 
     def _make_node(self, place: NodePlace, code: str, children: Set[int]) -> AzureNode:
         setting = self._setting
-        request = {**setting.request, "store": self._spool}
+        request = setting.request._replace(store=self._spool)
         task = Task(request, place, row_values(request, self._share.row), code, setting.private)
         around = FolderContext(setting.at.queue_home, self._watch, children, setting.private.environment)
         folders = MappedFolders(
@@ -197,7 +198,7 @@ class AttemptRunner:
         """
         if self._share.row is None:
             return None
-        rows = len(self._setting.request["rows"])
+        rows = len(self._setting.request.rows)
         return StoreTally(
             self._rendezvous.messages.objects,
             f"{MESSAGES_FOLDER}/{self._share.request_id}/{KEPT_BYTES}",
@@ -215,7 +216,7 @@ class AttemptRunner:
             gpus=share.gpus,
             hosts=membership.hosts,
             port=membership.port,
-            first_node_only=self._setting.request["layout"].get("first_node_only", False),
+            first_node_only=self._setting.request.layout.first_node_only,
         )
 
     def _publish_end(self, record: Dict[str, Any]) -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
-from gofer.core import files, processes, scratch
+from gofer.core import files, node_request, processes, scratch
+from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.azure.attempt_loop import AttemptLoop
 from gofer.node.azure.attempt_runner import NodeContext
@@ -53,10 +54,11 @@ def main(argv: List[str]) -> int:
     # A request to stop waits until its handlers are installed.
     signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
     words = read_words(argv)
-    request = files.read_json(os.path.join(words.handoff, REQUEST))
-    if request is None:
+    found = files.read_json(os.path.join(words.handoff, REQUEST))
+    if found is None:
         print(f"gofer: the service downloaded no {REQUEST} to {words.handoff}", file=sys.stderr)
         return 1
+    request = node_request.decode(found)
     share = read_share(os.environ, request, words.row)
     if share.local is not None:
         part(share)
@@ -64,7 +66,7 @@ def main(argv: List[str]) -> int:
     return _run_attempts(words, request, share)
 
 
-def _run_attempts(words: Words, request: Dict[str, Any], share: AzureShare) -> int:
+def _run_attempts(words: Words, request: NodeRequest, share: AzureShare) -> int:
     private = _private(words.handoff, request)
     over = files.read_json(os.path.join(words.handoff, OVER))
     if private.store is None and over is not None:
@@ -79,13 +81,13 @@ def _run_attempts(words: Words, request: Dict[str, Any], share: AzureShare) -> i
     return AttemptLoop(request, private, share, NodeContext(queue_home, words.folders)).run()
 
 
-def _private(handoff: str, request: Dict[str, Any]) -> RunSecrets:
+def _private(handoff: str, request: NodeRequest) -> RunSecrets:
     """The private values of the run. Their environment is that of the service, then the job's, then the
     private one.
     """
     known = files.read_json(os.path.join(handoff, PRIVATE)) or {}
     own = own_environment(os.environ)
-    environment = {**own, **request["env"], **known.get("environment", {})}
+    environment = {**own, **request.env, **known.get("environment", {})}
     secrets = known.get("secrets") or ()
     return RunSecrets(
         environment, known.get("store"), known.get("folders") or {}, secrets, known.get("files")

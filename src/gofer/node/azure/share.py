@@ -6,9 +6,10 @@ the node). In a job on one node it starts one process, without variables about n
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, NamedTuple, Optional
+from typing import List, Mapping, NamedTuple, Optional
 
 from gofer.core.launch import RANK_VARIABLES
+from gofer.core.node_request import NodeRequest
 from gofer.core.numerals import parse_count
 
 # The port that people commonly use for ranks on this service. It is used where the service names none.
@@ -37,19 +38,19 @@ class AzureShare(NamedTuple):
     gpus: Optional[List[int]]
 
 
-def read_share(environ: Mapping[str, str], request: Mapping[str, Any], row: Optional[int]) -> AzureShare:
+def read_share(environ: Mapping[str, str], request: NodeRequest, row: Optional[int]) -> AzureShare:
     """The part of this process; ValueError when the service's variables do not fit the request."""
-    nodes = int(request["layout"]["nodes"])
-    procs = int(request["layout"]["procs_per_node"])
-    is_mpi = request.get("launcher") == "mpi" and "OMPI_COMM_WORLD_RANK" in environ
+    nodes = request.layout.nodes
+    procs = request.layout.procs_per_node
+    is_mpi = request.launcher == "mpi" and "OMPI_COMM_WORLD_RANK" in environ
     rank = int(environ["OMPI_COMM_WORLD_RANK"]) if is_mpi else 0
     node = rank // procs if is_mpi else _node(environ) if nodes > 1 else 0
     if not 0 <= node < nodes:
         raise ValueError(f"the service says that this is node {node}, and the run has {nodes}")
     master, port = _master(environ)
     return AzureShare(
-        run_id=request["id"] if row is None else f"{request['id']}-{row}",
-        request_id=request["id"],
+        run_id=request.id if row is None else f"{request.id}-{row}",
+        request_id=request.id,
         row=row,
         node=node,
         nodes=nodes,
@@ -58,7 +59,7 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any], row: Opti
         master=master,
         port=port or (_PORT if nodes > 1 else None),
         hosts=_hosts(environ, nodes),
-        gpus=_gpus(environ, int(request["layout"]["gpus_per_node"])),
+        gpus=_gpus(environ, request.layout.gpus_per_node),
     )
 
 
@@ -122,5 +123,5 @@ def _is_ours(name: str) -> bool:
     return name.upper().startswith(("AZURE_ML_INPUT_GOFER_", "AZUREML_DATAREFERENCE_GOFER_"))
 
 
-def row_values(request: Mapping[str, Any], row: Optional[int]) -> dict[str, str]:
-    return {} if row is None else dict(zip(request["columns"], request["rows"][row]))
+def row_values(request: NodeRequest, row: Optional[int]) -> dict[str, str]:
+    return {} if row is None else dict(zip(request.columns, request.rows[row]))

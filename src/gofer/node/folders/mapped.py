@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 
 from gofer.core import folder_modes, private_folder, trees
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import NodeRequest
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders import copy, rclone_mount, unmount, upload
@@ -64,7 +65,7 @@ class MappedFolders:
 
     def __init__(
         self,
-        request: Mapping[str, Any],
+        request: NodeRequest,
         specs: Mapping[str, Mapping[str, Any]],
         place: NodePlace,
         code: str,
@@ -76,11 +77,11 @@ class MappedFolders:
         """
         self._folders: Dict[str, Dict[str, Any]] = {
             name: {**folder, "path": folder_modes.path_of_run(folder["path"], place.run_id)}
-            for name, folder in (request.get("folders") or {}).items()
+            for name, folder in (request.folders or {}).items()
         }
         for name, path in (given or {}).items():
             self._folders[name] = {"mode": folder_modes.LINK, "here": path}
-        self._request_id = str(request["id"])
+        self._request_id = request.id
         self._specs = specs
         self._place = place
         self._code = code

@@ -149,7 +149,7 @@ class FileKeeper:
         """Remember the contents of the copy; call it right before the command. Files of set-up are not kept,
         since each attempt makes them again.
         """
-        if self._task.request.get("setup"):
+        if self._task.request.setup:
             self._before = working_copy.scan(self._task.code)
             for path, stamp in self._restored.items():
                 if self._before.get(path) == stamp:
@@ -157,7 +157,7 @@ class FileKeeper:
                     if path in self._staged:
                         self._before[path] = self._staged[path]
         self._write_record()
-        carries = bool(self._task.request.get("sync"))
+        carries = bool(self._task.request.sync)
         if self._task.private.store is not None and (carries or not self._keeping.copies):
             self._carrier = FileCarrier(self._carried_copy(carries), spared)
             self._has_carried = True

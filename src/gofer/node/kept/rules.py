@@ -9,9 +9,10 @@ from __future__ import annotations
 import fnmatch
 import os
 import stat
-from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Set, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from gofer.core import junk
+from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.file_names import looks_like_secret
 from gofer.node.kept.records import SECRET, SPECIAL
 from gofer.node.working_copy import Changes, Contents, Stamp
@@ -37,15 +38,15 @@ class KeepRules(NamedTuple):
     most: int = _MOST_BYTES
 
     @classmethod
-    def of(cls, request: Mapping[str, Any]) -> KeepRules:
+    def of(cls, request: NodeRequest) -> KeepRules:
         """The rules of a run, from its request."""
         return cls(
-            _bytes(request.get("keep_bytes"), DEFAULT_LIMIT_BYTES),
-            tuple(request.get("outputs") or ()),
-            frozenset(request.get("folders") or ()),
-            os.path.normpath(request.get("workdir") or "."),
-            _bytes(request.get("keep_group_bytes"), _GROUP_LIMIT_BYTES),
-            _bytes(request.get("keep_most_bytes"), _MOST_BYTES),
+            _bytes(request.keep_bytes, DEFAULT_LIMIT_BYTES),
+            tuple(request.outputs or ()),
+            frozenset(request.folders or ()),
+            os.path.normpath(request.workdir or "."),
+            _bytes(request.keep_group_bytes, _GROUP_LIMIT_BYTES),
+            _bytes(request.keep_most_bytes, _MOST_BYTES),
         )
 
     def is_output(self, path: str) -> bool:

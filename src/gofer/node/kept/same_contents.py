@@ -28,7 +28,7 @@ def same_as_code(task: Task, changed: Iterable[str], before: Contents, now: Cont
     manifest cannot be had.
     """
     wanted = _likely(changed, before, now)
-    snapshot = task.request.get("snapshot")
+    snapshot = task.request.snapshot
     if not wanted or snapshot is None:
         return set()
     try:

@@ -72,8 +72,8 @@ def wanted_by(
 ) -> PackageRequest:
     """What the task of a node needs. Of several nodes, only the first sends to the store. Pure."""
     return PackageRequest(
-        packages=task.request["packages"],
-        wheels=task.request.get("wheels"),
+        packages=task.request.packages,
+        wheels=task.request.wheels,
         code=task.code,
         workdir=task.workdir,
         environment=task.environment(place, place.first_rank, {}),

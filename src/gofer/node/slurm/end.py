@@ -13,6 +13,7 @@ from typing import Any
 
 from gofer.core import files, retries, run_layout
 from gofer.core.attempts import AttemptRecords
+from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome, attempt_record, end_line
 from gofer.core.retry import backoff, retry
 from gofer.core.states import Reason, State
@@ -37,7 +38,7 @@ def main() -> int:
 
 
 class _End:
-    def __init__(self, handoff: Handoff, request: dict[str, Any], share: SlurmShare) -> None:
+    def __init__(self, handoff: Handoff, request: NodeRequest, share: SlurmShare) -> None:
         self.handoff = handoff
         self.request = request
         self.share = share
@@ -57,7 +58,7 @@ class _End:
                 return 1
             result = result._replace(detail=_joined(result.detail, problem))
         self._write_down(result, history)
-        self.handoff.end_row(self.share.row, len(self.request["rows"]))
+        self.handoff.end_row(self.share.row, len(self.request.rows))
         if result.state == State.SUCCEEDED:
             return 0
         return result.exit_code if result.exit_code and result.exit_code < 128 else 1
@@ -111,8 +112,8 @@ class _End:
     def _is_retried(self, history: list[dict[str, Any]]) -> bool:
         return retries.should_retry(
             history,
-            retries=self.request["retries"],
-            retry_on=self.request["retry_on"],
+            retries=self.request.retries,
+            retry_on=self.request.retry_on,
             is_cancelled=self.handoff.stop_order(self.share.row) is not None,
         )
 
@@ -137,8 +138,8 @@ class _End:
             _print_unwritten(error)
 
     def _put(self, key: str, data: bytes) -> None:
-        if self.request["store"]:
-            path = os.path.join(self.request["store"], key)
+        if self.request.store:
+            path = os.path.join(self.request.store, key)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             files.retry_while_full(lambda: files.append(path, data))
             return

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from gofer.core import files
+from gofer.core import files, node_request
+from gofer.core.node_request import NodeRequest
 from gofer.core.states import State
 
 SCRIPT = "job.sh"
@@ -60,11 +61,11 @@ class Handoff:
     def remove(self, name: str) -> None:
         files.remove(self.at(name))
 
-    def request(self) -> dict[str, Any]:
+    def request(self) -> NodeRequest:
         found = files.read_json(self.at(REQUEST))
         if found is None:
             raise ValueError(f"there is no request in {self.path}")
-        return found
+        return node_request.decode(found)
 
     # -- one job runs it
 

@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from gofer.core import files, processes, run_layout, scratch, trees
+from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
@@ -53,11 +54,11 @@ class SlurmNode(Node):
         A batch script that asked for a signal before its time limit gets it from here. Slurm itself signals
         the script's steps.
         """
-        if not self.task.request["passes_signals"]:
+        if not self.task.request.passes_signals:
             for passed in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
                 signal.signal(passed, signal.SIG_IGN)
         pids, failed = super()._start_ranks()
-        wanted = self.task.request["batch_signal"]
+        wanted = self.task.request.batch_signal
         if wanted is not None and pids:
             number = getattr(signal, f"SIG{wanted[0]}", None) or int(wanted[0])
             timer = threading.Timer(float(wanted[1]), _send, (next(iter(pids)), number))
@@ -89,26 +90,26 @@ def main() -> int:
 
 
 class _Agent:
-    def __init__(self, handoff: Handoff, request: dict[str, Any], share: SlurmShare) -> None:
+    def __init__(self, handoff: Handoff, request: NodeRequest, share: SlurmShare) -> None:
         self.handoff = handoff
         self.request = request
         self.share = share
         self.rendezvous = SlurmRendezvous(handoff, share)
-        self.queue_home = _scratch_folder(request["scratch"])
+        self.queue_home = _scratch_folder(request.scratch)
         name = f"{share.run_id}.{share.attempt}.{share.node}"
         self.work = os.path.join(self.queue_home, "work", name)
-        code_name = work_folders.copy_name(request["code"])
+        code_name = work_folders.copy_name(request.code)
         self.copy = self._copy(code_name)
         self.code = os.path.join(self.copy, code_name)
         self.private = self._private()
-        self.store = request["store"] or os.path.join(self.work, "spool")
+        self.store = request.store or os.path.join(self.work, "spool")
 
     def _copy(self, code_name: str) -> str:
         """The folder that holds the working copy. A command that starts only on the first node reaches the
         others by `srun`, which starts tasks in the same folder. So its working copy is in the handoff folder,
         which all nodes see.
         """
-        if self.share.node > 0 or not self.request["layout"].get("first_node_only"):
+        if self.share.node > 0 or not self.request.layout.first_node_only:
             return work_folders.node_folder(self.queue_home, os.path.basename(self.work), code_name)
         row = "" if self.share.row is None else f"{self.share.row}."
         return self.handoff.at(f"c{row}{self.share.attempt}")
@@ -119,12 +120,12 @@ class _Agent:
         SLURM_SUBMIT_DIR is the copy of the folder that `gofer submit` was typed in, as batch scripts expect.
         """
         known = files.read_json(self.handoff.at(PRIVATE)) or {"environment": {}, "store": None, "folders": {}}
-        submit_dir = os.path.normpath(os.path.join(self.code, self.request["workdir"]))
-        has_steps = self.request["sbatch"] is not None or self.request["command_launcher"] == "srun"
+        submit_dir = os.path.normpath(os.path.join(self.code, self.request.workdir))
+        has_steps = self.request.sbatch is not None or self.request.command_launcher == "srun"
         site = {**own_environment(os.environ, is_batch=has_steps), "SLURM_SUBMIT_DIR": submit_dir}
-        if self.request["sbatch"] is not None:
-            site["SLURM_JOB_NAME"] = self.request["name"]
-        environment = {**site, **self.request["env"], **known["environment"]}
+        if self.request.sbatch is not None:
+            site["SLURM_JOB_NAME"] = self.request.name
+        environment = {**site, **self.request.env, **known["environment"]}
         secrets = known.get("secrets") or ()
         return RunSecrets(environment, known["store"], known["folders"], secrets, known.get("files"))
 
@@ -133,11 +134,11 @@ class _Agent:
         for path in {self.work, self.copy}:
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
-        uploader = None if self.request["store"] else self._start_uploader()
+        uploader = None if self.request.store else self._start_uploader()
         watch = Watch(-1, lambda: None)
         watch.begin()
         SlurmTermination(
-            self.handoff, self.share.row, self.rendezvous, float(self.request["kill_wait_s"])
+            self.handoff, self.share.row, self.rendezvous, float(self.request.kill_wait_s)
         ).check()
         self.handoff.publish(self.share.row, self.share.attempt, "begun", {"at": time.time()})
         with work_folders.held(self.copy):
@@ -160,11 +161,11 @@ class _Agent:
     def _start_uploader(self) -> NodeUploader:
         if self.private.store is None:
             raise ValueError("the credentials of the store are missing")
-        return NodeUploader(self.store, self.private, self.share.run_id, self.request["sync"])
+        return NodeUploader(self.store, self.private, self.share.run_id, self.request.sync)
 
     def _node(self, watch: Watch, spared: set[int]) -> Node:
         at = self.share.place(self.request)
-        request = {**self.request, "store": self.store}
+        request = self.request._replace(store=self.store)
         task = Task(request, at, row_values(self.request, self.share.row), self.code, self.private)
         around = FolderContext(self.queue_home, watch, spared, self.private.environment)
         folders = MappedFolders(request, self.private.folders, at, self.code, around)

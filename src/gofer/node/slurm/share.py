@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 from gofer.core.launch import RANK_VARIABLES, NodePlace
+from gofer.core.node_request import NodeRequest
 
 # These ports are below the range that systems assign automatically, so they are rarely in use.
 _FIRST_PORT = 12000
@@ -32,7 +33,7 @@ class SlurmShare(NamedTuple):
         """The port for ranks. It is computed from the job number, so that all nodes use the same one."""
         return _FIRST_PORT + int(self.raw) % _PORTS
 
-    def place(self, request: Mapping[str, Any]) -> NodePlace:
+    def place(self, request: NodeRequest) -> NodePlace:
         """The place of this node. Slurm assigns the GPUs. With `hides_gpus` it assigned none, and the command
         sees none, also on a site whose nodes show all GPUs to every job.
         """
@@ -41,24 +42,24 @@ class SlurmShare(NamedTuple):
             attempt=self.attempt,
             node=self.node,
             nodes=self.nodes,
-            procs=request["layout"]["procs_per_node"],
+            procs=request.layout.procs_per_node,
             gpus=[] if self.hides_gpus else None,
             hosts=self.hosts,
             port=self.port,
-            first_node_only=request["layout"].get("first_node_only", False),
+            first_node_only=request.layout.first_node_only,
         )
 
 
-def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmShare:
+def read_share(environ: Mapping[str, str], request: NodeRequest) -> SlurmShare:
     """The part of this process; KeyError outside a job."""
     raw = environ["SLURM_JOB_ID"]
     index = environ.get("SLURM_ARRAY_TASK_ID")
-    row = None if index is None or not request["rows"] else int(index)
-    nodes = int(request["layout"]["nodes"])
+    row = None if index is None or not request.rows else int(index)
+    nodes = request.layout.nodes
     hosts = environ.get("GOFER_HOSTS", "").split() or [environ.get("SLURMD_NODENAME", "localhost")] * nodes
     has_gpus = any(environ.get(name) for name in _OF_GPUS)
     return SlurmShare(
-        run_id=request["id"] if row is None else f"{request['id']}-{row}",
+        run_id=request.id if row is None else f"{request.id}-{row}",
         row=row,
         attempt=int(environ.get("SLURM_RESTART_COUNT") or 0) + 1,
         node=int(environ.get("SLURM_PROCID") or 0),
@@ -67,7 +68,7 @@ def read_share(environ: Mapping[str, str], request: Mapping[str, Any]) -> SlurmS
         raw=raw,
         step=environ.get("SLURM_STEP_ID") or "",
         hosts=hosts,
-        hides_gpus=bool(request["layout"].get("unseen_gpus")) and not has_gpus,
+        hides_gpus=bool(request.layout.unseen_gpus) and not has_gpus,
     )
 
 
@@ -110,5 +111,5 @@ def _is_of_the_site(name: str) -> bool:
     return name not in RANK_VARIABLES and not name.startswith(_PREFIXES)
 
 
-def row_values(request: Mapping[str, Any], row: int | None) -> dict[str, str]:
-    return {} if row is None else dict(zip(request["columns"], request["rows"][row]))
+def row_values(request: NodeRequest, row: int | None) -> dict[str, str]:
+    return {} if row is None else dict(zip(request.columns, request.rows[row]))

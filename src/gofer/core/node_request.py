@@ -1,0 +1,90 @@
+"""What a node is given to do its part of a run: the request, typed, for every kind of cluster.
+
+The submitting side writes the request as JSON (gofer.backends.node_request). An older or a newer gofer may
+have written it: fields that are missing get their defaults, and fields that are not known are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+
+
+class NodeLayout(NamedTuple):
+    """The shape of one attempt, as in gofer.model.layout.Layout."""
+
+    nodes: int = 1
+    gpus_per_node: int = 0
+    procs_per_node: int = 1
+    cpus_per_proc: int = 1
+    first_node_only: bool = False
+    unseen_gpus: int = 0
+
+
+class NodeRequest(NamedTuple):
+    """One run or a whole array. Row i of an array has the values `rows[i]` of `columns`; the queue of a
+    machine has the rows in its database.
+
+    `code` is a gofer.model.run.CodeOrigin, and the values of `folders` are gofer.model.job.JobFolder. `store`
+    is the folder that the run writes to; None where an uploader sends the files.
+
+    For a queue, `remote` is the URL of the store where `store` is not the store itself. `span` has the
+    numbers of the nodes on this machine when others are elsewhere. `leased` GPUs are shared with other
+    queues. The fields from `scratch` on are for clusters with queues of their own.
+    """
+
+    id: str
+    layout: NodeLayout
+    target: str = ""
+    snapshot: Optional[str] = None
+    code: Optional[Dict[str, Any]] = None
+    workdir: str = ""
+    stdin: Optional[int] = None
+    folders: Mapping[str, Dict[str, Any]] = {}
+    command: Sequence[str] = ()
+    launcher: str = ""
+    multi_process: bool = True
+    procs: Optional[int] = None
+    command_launcher: Optional[str] = None
+    rank_variables: str = ""
+    env: Mapping[str, str] = {}
+    setup: Optional[str] = None
+    packages: str = "none"
+    wheels: Optional[str] = None
+    tags: Mapping[str, str] = {}
+    sync: Sequence[str] = ()
+    keep_bytes: Optional[int] = None
+    keep_group_bytes: Optional[int] = None
+    keep_most_bytes: Optional[int] = None
+    outputs: Sequence[str] = ()
+    time_limit_s: Optional[float] = None
+    grace_s: float = 0.0
+    retries: int = 0
+    retry_on: Sequence[str] = ()
+    restore_from: Optional[Dict[str, Any]] = None
+    store: Optional[str] = None
+    remote: Optional[str] = None
+    span: Optional[List[int]] = None
+    gpus: int = 0
+    leased: bool = False
+    block: int = 1
+    priority: int = 0
+    scratch: Optional[str] = None
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    name: str = ""
+    sbatch: Optional[Sequence[str]] = None
+    batch_signal: Optional[Sequence[Any]] = None
+    passes_signals: bool = False
+    kill_wait_s: float = 0.0
+
+    def encode(self) -> Dict[str, Any]:
+        """The request as plain values, for `decode`."""
+        return {**self._asdict(), "layout": self.layout._asdict()}
+
+
+def decode(request: Mapping[str, Any]) -> NodeRequest:
+    """The request. KeyError without `id`."""
+    known = {name: request[name] for name in NodeRequest._fields if name in request}
+    layout = request.get("layout") or {}
+    shape = NodeLayout(**{name: layout[name] for name in NodeLayout._fields if name in layout})
+    return NodeRequest(**{**known, "id": request["id"], "layout": shape})
