@@ -16,14 +16,16 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 from gofer.objects.facts import ObjectInfo
+
+if TYPE_CHECKING:
+    from gofer.core.secrets.run_secrets import RunSecrets  # most commands send no run
 
 
 class Plan(Protocol):

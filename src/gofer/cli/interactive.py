@@ -6,13 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.commands.runs.ssh import enter
-from gofer.cli.output.exit_status import ended_line, exit_status
+from gofer.cli.output.describe import ended_line
 from gofer.cli.output.run_json import print_run
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.cli.request import build_request
 from gofer.config.jobs import job_values
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
+from gofer.ops.runs.exit_status import exit_status
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.runs.shell import wait_inside
 from gofer.ops.runs.why import why

@@ -12,7 +12,7 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.progress import Display, rate
 from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.config.redact import mask
-from gofer.ops.data.steps import go, look
+from gofer.ops.data.steps import compare, go
 from gofer.ops.messages import Message
 from gofer.ops.session import Session
 from gofer.text import format_duration, format_size
@@ -62,7 +62,7 @@ def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         with Display(progress, quiet=given["quiet"] or given["dry_run"]):
             steps = make(session, options)
-            work = look(steps, progress)
+            work = compare(steps, progress)
         if given["dry_run"]:
             return _preview(session, steps, work, as_json=given["as_json"])
         if work.deletes:

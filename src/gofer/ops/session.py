@@ -109,7 +109,7 @@ class Session:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledger. A damaged ledger is set aside and rebuilt from the stores, and the person is told."""
+        """The ledger. A damaged ledger is set aside and rebuilt from the stores, with a message."""
         from gofer.tracking.ledger import Ledger
 
         try:
@@ -257,8 +257,8 @@ class Session:
         return [(name, login) for name, login in found if login is not None and login.host == host]
 
     def store_url_of(self, target: str, placement: str = "") -> str:
-        """The URL of the store for the runs of a target. A folder is one on the machine from which its
-        cluster is asked.
+        """The URL of the store for the runs of a target. A folder is one on the machine that runs the
+        commands of its cluster.
 
         `placement` is the machine that was chosen for a run, if a target has several.
         """
@@ -397,7 +397,7 @@ def _print(message: AnyMessage) -> None:
 
 
 def _close_to_writers(paths: Paths) -> None:
-    """Close gofer's folders to other writers: a user who can write them could run code as their owner."""
+    """Close gofer's folders to other writers: with write access, another user could run code as the owner."""
     from gofer.core.private_folder import ForeignFolder, close_to_writers
 
     for file in (paths.ledger_file, paths.cache_dir / "any", paths.store_dir, paths.config_file):

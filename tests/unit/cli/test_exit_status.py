@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from unit.cli.runs import NOW, a_group, a_run
 
-from gofer.cli.output.exit_status import ended_line, exit_status, status_of
+from gofer.cli.output.describe import ended_line
+from gofer.ops.runs.exit_status import exit_status, status_of
 from gofer.ops.session import Session
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gofer.ops.runs.failures import FirstFailure
     from gofer.ops.runs.query import RunDetails
     from gofer.ops.runs.usage import NodeUse
+    from gofer.tracking.ledger import RunRow
 
 _SNAPSHOT_LETTERS = 12
 _MOST_LEFT_OUT = 5
@@ -127,3 +128,13 @@ def _failed_rows(facts: RunDetails) -> str:
         return render(columns, rows)
     rest = f"gofer list runs --group {facts.row.short_id} --filter state=failed,lost"
     return render(columns, rows) + f"… and {total - len(rows)} more: `{rest}`\n"
+
+
+def ended_line(row: RunRow, remarks: str = "") -> str:
+    """`k9qd4x failed (exit-code): exited with 3`, or a group's rows by state; then `remarks`."""
+    more = f"; {remarks}" if remarks else ""
+    if row.kind == "group":
+        return f"{row.short_id} {row.state}: {summary(row.counts)}{more}"
+    reason = f" ({row.reason})" if row.reason else ""
+    detail = f": {row.detail}" if row.detail else ""
+    return f"{row.short_id} {row.state}{reason}{detail}{more}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gofer.cli.output.describe import failing_rank
-from gofer.cli.output.exit_status import ended_line, exit_status
+from gofer.cli.output.describe import ended_line, failing_rank
 from gofer.cli.output.screen import print_message, write
 from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
 from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.runs.exit_status import exit_status
 from gofer.ops.runs.failures import find_first_failure
 from gofer.ops.runs.observe import wait
 from gofer.ops.runs.run_records import RunRecords

@@ -76,7 +76,7 @@ def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], 
 
 
 def render_facts(facts: Sequence[tuple[str, str]]) -> str:
-    """Aligned `key  value` lines; a value of several lines goes on under its first."""
+    """Aligned `key  value` lines; further lines of a value stand below its first."""
     widest = max((width(printable(name)) for name, _ in facts), default=0)
     lines = []
     for name, value in facts:

@@ -196,10 +196,10 @@ def _by_code(
     folder = token_folder(Paths.from_environment(environ))
     cloud = find_cloud(around, folder)
 
-    def tell(text: str) -> None:
+    def emit_text(text: str) -> None:
         emit(Message(text))
 
-    token = device_code(cloud.scope, tell, folder=folder, environ=around, authority=cloud.authority)
+    token = device_code(cloud.scope, emit_text, folder=folder, environ=around, authority=cloud.authority)
     remember(token.value)
 
 

@@ -40,7 +40,7 @@ def upload(
     folder.
     """
     places = [one for word in words for one in _local_places(session, word, target)]
-    return [_send(_there(place), place, options, pack=pack) for place in places]
+    return [_send(_local_path(place), place, options, pack=pack) for place in places]
 
 
 def download(
@@ -57,7 +57,7 @@ def download(
                 f"`{place}` is in no mapped folder, so gofer does not know where to put it",
                 hint=f"`gofer cp {quote_word(str(place))} ./{name}`",
             )
-    return [_bring(place, _there(place), options) for place in places]
+    return [_bring(place, _local_path(place), options) for place in places]
 
 
 def between(
@@ -188,7 +188,7 @@ def _apart(options: TransferOptions) -> TransferOptions:
     return options._replace(exclude=(*options.exclude, f"{FOLDER}/"))
 
 
-def _there(place: StorePath) -> Path:
+def _local_path(place: StorePath) -> Path:
     assert place.local is not None, "taken from a mapped folder"
     return place.local
 

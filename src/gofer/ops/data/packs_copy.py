@@ -29,8 +29,8 @@ class PacksCopy:
             Transfer(StoreEnd(source, one), StoreEnd(destination, other), plain, name) for one, other in ends
         )
 
-    def look(self, progress: TransferProgress) -> Work:
-        packs, index = self._packs.look(progress), self._index.look(progress)
+    def compare(self, progress: TransferProgress) -> Work:
+        packs, index = self._packs.compare(progress), self._index.compare(progress)
         return Work(*(one + other for one, other in zip(packs, index, strict=True)))
 
     def preview(self) -> Iterator[tuple[str, str, int]]:

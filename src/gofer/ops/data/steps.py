@@ -1,6 +1,6 @@
 """The steps of the data commands. Each step first compares, then copies.
 
-`look` compares and changes nothing; `go` does what `look` found. A dry run calls `look` only.
+`compare` compares and changes nothing; `go` does what `compare` found. A dry run calls `compare` only.
 """
 
 from __future__ import annotations
@@ -82,16 +82,16 @@ class StepsResult(NamedTuple):
 class Step(Protocol):
     """The copy of one folder or file."""
 
-    def look(self, progress: TransferProgress) -> Work:
+    def compare(self, progress: TransferProgress) -> Work:
         """Compare source and destination. Blocks. KeyNotFound or UsageError when the source does not
         exist.
         """
 
     def preview(self) -> Iterator[tuple[str, str, int]]:
-        """After `look`: tuples of (`send` or `delete`, path as the person wrote it, bytes)."""
+        """After `compare`: tuples of (`send` or `delete`, path as the person wrote it, bytes)."""
 
     def go(self, progress: TransferProgress, state: Path) -> StepsResult:
-        """Copy and delete what `look` found. Blocks. The folder `state` holds notes with which a killed
+        """Copy and delete what `compare` found. Blocks. The folder `state` holds notes with which a killed
         transfer can continue.
         """
 
@@ -121,7 +121,7 @@ class Transfer:
         assert self._plan is not None, "look first"
         return self._plan
 
-    def look(self, progress: TransferProgress) -> Work:
+    def compare(self, progress: TransferProgress) -> Work:
         try:
             found = self._plan = plan(self._source, self._destination, self._options, progress)
         except KeyNotFound:
@@ -184,7 +184,7 @@ class Packing:
         assert self._prepared is not None, "look first"
         return self._prepared
 
-    def look(self, progress: TransferProgress) -> Work:
+    def compare(self, progress: TransferProgress) -> Work:
         files = list(self._scan())
         progress.add_compared(len(files))
         self._prepared = prepare(self._store, self._root, files, checksum=self._options.checksum)
@@ -257,9 +257,9 @@ class Packing:
         return self._name if relative == "." else join(self._name, relative)
 
 
-def look(steps: Sequence[Step], progress: TransferProgress) -> Work:
+def compare(steps: Sequence[Step], progress: TransferProgress) -> Work:
     """Compare all steps; the sum of what they have to do."""
-    works = [step.look(progress) for step in steps]
+    works = [step.compare(progress) for step in steps]
     return Work(*(sum(numbers) for numbers in zip(*works, strict=True))) if works else Work(0, 0, 0, 0, 0)
 
 

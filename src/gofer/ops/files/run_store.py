@@ -30,7 +30,7 @@ _FULL_ID = re.compile(r"r\d{6}-\d{6}-[0-9a-z]+(-\d+)?")
 class RunView:
     """Reads the files of one run. Blocks; any thread may use it. Methods that write raise StoreError.
 
-    If a name below `shown` is in both places, the person is told once which file is used.
+    If a name below `shown` is in both places, one message says which file is used.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class RunView:
         self.url = f"{store.url.rstrip('/')}/{self._run}"
 
     def get(self, key: str) -> bytes:
-        return self._store.get(self._found(key))
+        return self._store.get(self._stored_key(key))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        return self._store.get_range(self._found(key), start, length)
+        return self._store.get_range(self._stored_key(key), start, length)
 
     def head(self, key: str) -> ObjectInfo | None:
         for place in self._places:
-            info = self._look(f"{place}/{check_key(key)}")
+            info = self._info(f"{place}/{check_key(key)}")
             if info is not None:
                 return info._replace(key=key)
         return None
@@ -86,13 +86,13 @@ class RunView:
                         self._say_both(name)
                     continue
                 seen.add(name)
-                found = one if isinstance(one, str) else self._look(one.key)
+                found = one if isinstance(one, str) else self._info(one.key)
                 if found is not None:
                     yield found if isinstance(found, str) else found._replace(key=name)
 
     def say_if_both(self, key: str) -> None:
         """Tell the person if `outputs/` and `files/` both have a file of this name."""
-        if all(self._look(_join(place, key)) is not None for place in self._places):
+        if all(self._info(_join(place, key)) is not None for place in self._places):
             self._say_both(key)
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
@@ -104,20 +104,20 @@ class RunView:
     def copy(self, source: str, destination: str) -> None:
         raise self._is_fixed()
 
-    def _found(self, key: str) -> str:
+    def _stored_key(self, key: str) -> str:
         for place in self._places:
             whole = f"{place}/{check_key(key)}"
-            if self._look(whole) is not None:
+            if self._info(whole) is not None:
                 return whole
         raise no_such_key(self.url, key)
 
     def _listed(self, place: str, prefix: str) -> Iterator[ObjectInfo]:
         for info in self._store.list(_join(place, prefix)):
-            found = self._look(info.key) if isinstance(self._store, OnDisk) else info
+            found = self._info(info.key) if isinstance(self._store, OnDisk) else info
             if found is not None:
                 yield found._replace(key=info.key[len(place) + 1 :])
 
-    def _look(self, whole: str) -> ObjectInfo | None:
+    def _info(self, whole: str) -> ObjectInfo | None:
         """The object; None when it is absent, or outside the run's folder because of a link."""
         info = self._store.head(whole)
         if info is None or not isinstance(self._store, OnDisk):

@@ -83,8 +83,8 @@ def dockerfile(wrapping: Wrapping) -> str:
 
 
 def _body(steps: Sequence[str]) -> Iterator[str]:
-    """The lines of the steps. Adjacent commands share one RUN, so that files that one command leaves and a
-    later one removes take no space in the image.
+    """The lines of the steps. Adjacent commands share one RUN, so that files that a later command
+    removes take no space in the image.
     """
     first = (
         f"{_HOME}/installations/singularity/installer.sh",

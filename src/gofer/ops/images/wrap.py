@@ -93,7 +93,7 @@ def wrap(session: Session, request: WrapRequest) -> ImageResult:
         return work.keep("kept", is_pushed=True)
     is_same = known is not None and found.sha256 is not None and known.image == image
     if known is not None and is_same and (known.is_pushed or not request.push):
-        return work.told("known", known.is_pushed)
+        return work.result("known", known.is_pushed)
     return work.make(request.push, is_built=is_same)
 
 
@@ -110,7 +110,7 @@ class _Work:
     def make(self, push: bool, *, is_built: bool) -> ImageResult:
         builder, why = find_builder(self._session.environ)
         if builder is None:
-            return self.told("written", False, why, self._by_hand())
+            return self.result("written", False, why, self._by_hand())
         mark = self._wrapping.mark
         if push or self._docker.password:
             self._sign_in(builder)
@@ -137,9 +137,9 @@ class _Work:
         )
         for mark in (self._wrapping.mark, name_mark(self._docker)):
             records.keep(mark, wrapped)
-        return self.told(done, is_pushed)
+        return self.result(done, is_pushed)
 
-    def told(self, done: str, is_pushed: bool, why: str = "", then: tuple[str, ...] = ()) -> ImageResult:
+    def result(self, done: str, is_pushed: bool, why: str = "", then: tuple[str, ...] = ()) -> ImageResult:
         if self._docker.sha256 is None and done in ("built", "pushed"):
             why = "it has no `sha256:`, so the next `gofer image wrap` wraps it again"
         mark = self._wrapping.mark

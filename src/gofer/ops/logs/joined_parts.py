@@ -63,12 +63,12 @@ class JoinedStore:
 
     def head(self, key: str) -> ObjectInfo | None:
         if key in self._known:
-            return _whole(key, self._known[key])
+            return _joined_info(key, self._known[key])
         found = self._store.head(key)
         if found is None and names.grows(key):
             parts = self._parts(key)
             # The complete file may have replaced its parts in the meantime.
-            found = _whole(key, parts) if parts else self._store.head(key)
+            found = _joined_info(key, parts) if parts else self._store.head(key)
         return found
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -139,7 +139,7 @@ def _cover(parts: Iterable[_Part]) -> Sequence[_Part]:
     return kept
 
 
-def _whole(key: str, parts: Sequence[_Part]) -> ObjectInfo:
+def _joined_info(key: str, parts: Sequence[_Part]) -> ObjectInfo:
     return ObjectInfo(key, parts[-1].end, max(part.info.modified for part in parts))
 
 
@@ -170,4 +170,4 @@ def _settled(owner: str, parts: Sequence[_Part], known: dict[str, Sequence[_Part
     covering = _cover(parts)
     if covering:
         known[owner] = covering
-        yield _whole(owner, covering)
+        yield _joined_info(owner, covering)

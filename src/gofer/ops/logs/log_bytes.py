@@ -26,7 +26,7 @@ _PER_LINE = 1 << 10
 class LogBytes(Protocol):
     """The bytes of one log. A log that does not exist is empty.
 
-    `chunk` is the most that one request reads, and `first_step` how much of the end is read at first.
+    `chunk` is the most bytes of one request, and `first_step` how much of the end is read at first.
     """
 
     @property

@@ -112,9 +112,10 @@ class LogReader:
     ) -> Iterator[bytes]:
         """The last `lines` lines (None: all, from the first attempt), then new output, until the run is over.
 
-        Blocks. Continues with new attempts and says so, unless one attempt was chosen. Each byte is returned
-        once. `show_setup` gets the log of the set-up while it runs; if the set-up fails, the iterator returns
-        only the rest of that log. For a run without a log in the store, the service's log comes at the end.
+        Blocks. Continues with new attempts, with a message, unless one attempt was chosen. Each byte is
+        returned once. `show_setup` gets the log of the set-up while it runs; if the set-up fails, the
+        iterator returns only the rest of that log. For a run without a log in the store, the service's log
+        comes at the end.
         """
         from gofer.ops.logs.log_follow import Follower
 

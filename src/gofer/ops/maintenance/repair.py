@@ -51,9 +51,9 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
             continue
         mine = [row for row in rows if (row.group_id or row.id) == owner_id]
         if not is_here(session, owner.submitter):
-            session.ledger.apply(_told(session, mine, record), time.time())
+            session.ledger.apply(_proven(session, mine, record), time.time())
             continue
-        ended = [one for one in _told(session, mine, record) if one.state.is_final]
+        ended = [one for one in _proven(session, mine, record) if one.state.is_final]
         session.ledger.apply(ended, time.time())
         known = {one.run_id for one in ended}
         left = [row for row in mine if row.id not in known]
@@ -116,7 +116,7 @@ def _forget(session: Session, owner_id: str) -> None:
             pass
 
 
-def _told(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
+def _proven(session: Session, rows: Sequence[RunRow], record: RunRecord) -> list[Observation]:
     """What the folders of runs prove. Runs without a folder are left out."""
     found = statuses_of(session.runs_in(rows[0].store), rows, record)
     return [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 
-class Ends:
+class EndedRuns:
     """Answers from the ledger's rows at the start, and from one store. Any thread may call.
 
     A run that neither knows has not ended. A run that is open in the ledger has not ended either, whatever

@@ -15,7 +15,7 @@ from gofer.backends.base import KeptPlace, Prunable, PruneBounds
 from gofer.backends.queue_prune import MachinePlace
 from gofer.core.parallel import parallel_map
 from gofer.errors import GoferError, UsageError
-from gofer.ops.prune.ended_runs import Ends, ended_at
+from gofer.ops.prune.ended_runs import EndedRuns, ended_at
 from gofer.ops.submission.ledger_rows import ADOPTED
 from gofer.ops.submission.send import is_here
 from gofer.storage.base import OnMachine
@@ -217,7 +217,7 @@ class _Drawing:
         return PruneBounds(
             before=before,
             unused_since=min(before, self._now - _YOUNG_S),
-            ended=Ends(self._rows, self._session.runs_in(url)),
+            ended=EndedRuns(self._rows, self._session.runs_in(url)),
             store=store,
             whole=frozenset(row.id for row in self._doomed),
         )
@@ -247,7 +247,7 @@ def _each(
 ) -> list[list[Prunable] | GoferError]:
     """Call `act` for all places in parallel. An error becomes the answer of its place."""
 
-    def one(place: PlaceFindings) -> list[Prunable] | GoferError:
+    def act_on(place: PlaceFindings) -> list[Prunable] | GoferError:
         try:
             return list(act(place))
         except GoferError as error:
@@ -255,4 +255,4 @@ def _each(
         except OSError as error:
             return GoferError(f"{error.filename or place.place.name}: {error.strerror or error}")
 
-    return parallel_map(one, asked, at_once=_AT_ONCE)
+    return parallel_map(act_on, asked, at_once=_AT_ONCE)

@@ -20,8 +20,8 @@ _CANDIDATES = 3
 def find(session: Session, reference: str, *, target: str | None = None, acts: bool = False) -> RunRow:
     """The run that an id, a unique beginning or end of an id, or `last` names; with `target`, among its runs.
 
-    `last` is the newest run of this project. If the project has none, it is the newest run of all, and the
-    person is told. With `acts` the caller changes the run, so this is a UsageError that lists three ids
+    `last` is the newest run of this project. If the project has none, it is the newest run of all, with a
+    message. With `acts` the caller changes the run, so this is a UsageError that lists three ids
     instead. A run that is not in the ledger is searched in the stores, then among the jobs of the services of
     all targets, or of `target`. UnknownName when there is none, UsageError with the candidates when there are
     several.

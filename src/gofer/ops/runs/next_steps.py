@@ -32,8 +32,8 @@ def next_steps(row: RunRow, failure: FirstFailure | None, record: RunRecord | No
     if row.state == State.SUCCEEDED:
         return ()
     if record is not None and failure is not None and gpu_oversight.explains(record, failure.tail):
-        return (submit_line(record, gpus=1), *_look(row, failure))
-    return (*_look(row, failure), *_again(row, record))
+        return (submit_line(record, gpus=1), *_logs_to_read(row, failure))
+    return (*_logs_to_read(row, failure), *_again(row, record))
 
 
 def _of_group(row: RunRow) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def _of_group(row: RunRow) -> tuple[str, ...]:
     return () if row.is_final else (f"gofer list runs --group {name}",)
 
 
-def _look(row: RunRow, failure: FirstFailure | None) -> tuple[str, ...]:
+def _logs_to_read(row: RunRow, failure: FirstFailure | None) -> tuple[str, ...]:
     if failure is not None:
         rank = f" --rank {failure.rank}" if failure.rank else ""
         return (f"gofer logs {row.short_id}{rank}",)

@@ -149,16 +149,16 @@ def wait(
     earlier question.
     """
     patient = PatientRefresh(session, heard=heard)
-    changes = QueueChanges(session, _look(session, ids))
+    changes = QueueChanges(session, _read_rows(session, ids))
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     states: dict[str, str] = {}
     pause_s = _FIRST_WAIT_S
     while True:
         began = time.monotonic()
         changes.mark()
-        rows = _look(session, ids)
+        rows = _read_rows(session, ids)
         answered = patient.refresh([row for row in rows if not row.is_final])
-        rows = _look(session, ids)
+        rows = _read_rows(session, ids)
         for row in rows:
             if states.get(row.id) != row.state:
                 states[row.id] = row.state
@@ -183,5 +183,5 @@ def wait(
         changes.sleep(left_s, least_s=least_s)
 
 
-def _look(session: Session, ids: Sequence[str]) -> list[RunRow]:
+def _read_rows(session: Session, ids: Sequence[str]) -> list[RunRow]:
     return [row for one in ids if (row := session.ledger.get(one)) is not None]

@@ -35,7 +35,8 @@ READERS = 16
 MOST_RECORD_BYTES = 64 << 20
 # In the folder of a group, beside `tags.json`: the tags of its rows, by index.
 ROW_TAGS = "row-tags.json"
-# Besides the attempts, at most this many objects of a run are listed in advance: one page of an object store.
+# Of the objects of a run, at most this many are listed in advance in addition to the attempts: one page of an
+# object store.
 _MOST_IN_ADVANCE = 5_000
 _FOLDERS = ("file:", "ssh:")
 _NODE = re.compile(r"([0-9]{1,18})/node-([0-9]{1,18})/.")
@@ -112,7 +113,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """One line of `ends.jsonl`: a run is over and the queue will not start it again.
 
-    The fields of an outcome, except that the reason may be a word of a newer gofer.
+    The fields of an outcome, except that the reason may be one that only a newer gofer knows.
     """
 
     id: str
@@ -226,7 +227,7 @@ class RunFolder:
         return self._listed[0]
 
     def list_place(self, place: str) -> Iterator[ObjectInfo]:
-        """The objects below a folder of the run, such as `outputs`. Listed anew if there are very many."""
+        """The objects below a folder of the run, such as `outputs`, listed again if there are very many."""
         prefix = f"{names.run_key(self.run_id)}/{place}"
         others = self._listed[1] if self._whole else None
         if others is None:

@@ -73,13 +73,13 @@ def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool
     """The jobs that `word` may name in the services of these targets. Blocks for 20 seconds at most.
 
     The word is searched as a full name if it can be one (`is_name`), else as the end of a name. A service
-    that several targets share is asked once, unless the targets use different logins.
+    that several targets share gets one question, unless the targets use different logins.
     """
     services, problems = _services(session, targets)
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
 
     def ask(target: str, service: JobService) -> None:
-        answers.put(_asked(target, service, word, is_name))
+        answers.put(_ask(target, service, word, is_name))
 
     for chosen in services.items():
         # A daemon thread, so that a service that does not answer cannot delay the end of the command.
@@ -105,7 +105,7 @@ def _services(
     return dict(found.values()), problems
 
 
-def _asked(target: str, service: JobService, word: str, is_name: bool) -> _Answer:
+def _ask(target: str, service: JobService, word: str, is_name: bool) -> _Answer:
     """Ask one service, in a thread of its own. Any error becomes an answer, since the caller waits for
     one.
     """

@@ -1,6 +1,6 @@
 """Explain why a run waits, what a running run does, why a run ended, and what to type next.
 
-The answer comes from the ledger and the run's folder. The cluster is asked only about a waiting run.
+The answer comes from the ledger and the run's folder. Only about a waiting run, the cluster is called.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def why(session: Session, row: RunRow) -> Why:
             if row.is_final:
                 failure = find_first_failure(folder, row)
             else:
-                life, words = _life(folder), progress(folder, row)
+                life, words = _life_signs(folder), progress(folder, row)
             durable = last_durable(folder, row)
         words = waiting.why if waiting else explain(row, record, failure) or words
     except StoreError as error:
@@ -198,7 +198,7 @@ def _plain(row: RunRow) -> str:
     return row.detail or "its cluster does not say why"
 
 
-def _life(folder: RunFolder) -> LifeSigns:
+def _life_signs(folder: RunFolder) -> LifeSigns:
     if not folder.attempts:
         return LifeSigns(None, None, {})
     attempt = folder.attempts[-1]

@@ -34,7 +34,7 @@ _OTHER_PROGRAM = re.compile(r"#!(?!\s*\S*/(?:env\s+)?(?:ba|da|k|z)?sh\b)")
 _VARIABLE = re.compile(r"\$\{?(SLURM_[A-Z0-9_]+)")
 
 
-class _Found(NamedTuple):
+class _BatchScript(NamedTuple):
     """A batch script, the command that runs it, and its options, those of the command line last."""
 
     name: str
@@ -90,7 +90,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _find(session: Session, command: tuple[str, ...]) -> _Found | None:
+def _find(session: Session, command: tuple[str, ...]) -> _BatchScript | None:
     """The batch script in a command; None when there is none."""
     if not command:
         return None
@@ -98,7 +98,7 @@ def _find(session: Session, command: tuple[str, ...]) -> _Found | None:
         return _given_to_sbatch(session, command)
     text = _read(session, command[0])
     if text is not None and sbatch_options.has_directives(text):
-        return _Found(command[0], _started(text, command), sbatch_options.read_directives(text))
+        return _BatchScript(command[0], _started(text, command), sbatch_options.read_directives(text))
     script = entry_point.script_of(command)
     text = None if script is None else _read(session, script)
     if text is not None and sbatch_options.has_directives(text):
@@ -107,7 +107,7 @@ def _find(session: Session, command: tuple[str, ...]) -> _Found | None:
     return None
 
 
-def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _Found:
+def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _BatchScript:
     """`gofer submit sbatch -N 2 job.sbatch` means `gofer submit job.sbatch`, with options that replace the
     script's.
     """
@@ -115,14 +115,14 @@ def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _Found:
     wrapped = next((one for one in options if one.name == "wrap"), None)
     if wrapped is not None:
         kept = [one for one in options if one.name != "wrap"]
-        return _Found("--wrap", ("sh", "-c", wrapped.value or ""), kept)
+        return _BatchScript("--wrap", ("sh", "-c", wrapped.value or ""), kept)
     if not words:
         raise UsageError("`sbatch` needs a script", hint="`gofer submit job.sbatch` submits one")
     text = _read(session, words[0])
     if text is None:
         raise CheckFailed(f"`{words[0]}` is not a script in `{session.folder}`")
     own = sbatch_options.read_directives(text)
-    return _Found(words[0], _started(text, words), [*own, *options])
+    return _BatchScript(words[0], _started(text, words), [*own, *options])
 
 
 def _read(session: Session, name: str) -> str | None:

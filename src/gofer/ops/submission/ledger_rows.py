@@ -33,7 +33,7 @@ def rows_of_record(
     `store` is the store's URL. `data` are the bytes of `run.json`, if they were read.
     """
     data = encode_record(record) if data is None else data
-    whole = _whole(record, data, store=store, submitter=submitter)
+    whole = _row_of(record, data, store=store, submitter=submitter)
     if record.array is None:
         return [whole]
     columns = record.array.columns
@@ -48,7 +48,7 @@ def encode_record(record: RunRecord) -> bytes:
         return encode(msgspec.to_builtins(record))
 
 
-def _whole(record: RunRecord, data: bytes, *, store: str, submitter: str) -> RunRow:
+def _row_of(record: RunRecord, data: bytes, *, store: str, submitter: str) -> RunRow:
     size = 1 if record.array is None else len(record.array.rows)
     return RunRow(
         id=record.id,

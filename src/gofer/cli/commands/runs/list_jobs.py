@@ -1,6 +1,4 @@
-"""`gofer list jobs`: the runs of the ledger; with `--server` the jobs of a target's service, whoever started
-them.
-"""
+"""`gofer list jobs`: the runs of the ledger; with `--server` all jobs of a target's service."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ def _group_id(session: Session, reference: str) -> str:
 
 
 def _select(session: Session, query: Query, given: dict[str, Any]) -> list[RunRow]:
-    """The runs of the query; the rows of one group, all submitted at once, by their index unless told."""
+    """The runs of the query. The rows of one group were all submitted at once, so they come by their index,
+    unless the person chose an order.
+    """
     if not given["group"] or given["sort"]:
         return session.ledger.select(query)
     rows = session.ledger.select(query._replace(limit=None))

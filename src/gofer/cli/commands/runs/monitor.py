@@ -8,7 +8,7 @@ import click
 
 from gofer.cli.commands.runs.wait import print_change
 from gofer.cli.options import Command, Option, run_argument, target_option
-from gofer.cli.output.exit_status import ended_line
+from gofer.cli.output.describe import ended_line
 from gofer.cli.output.follow import print_still_running, write_setup
 from gofer.cli.output.screen import print_message, write
 from gofer.ops.logs.log_reader import LogReader

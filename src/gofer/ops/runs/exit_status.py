@@ -1,10 +1,8 @@
-"""Turn the end of a run into gofer's exit status and a line on stderr."""
+"""The exit status of a command that waits for runs, from how the runs ended."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from gofer.cli.output.columns import summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +33,3 @@ def _of_group(session: Session, group: RunRow) -> int:
         return 0
     bad = [state for state in group.counts if state != "succeeded"]
     return max((status_of(row) for row in session.ledger.rows_of(group.id, bad)), default=1)
-
-
-def ended_line(row: RunRow, remarks: str = "") -> str:
-    """`k9qd4x failed (exit-code): exited with 3`, or a group's rows by state; then `remarks`."""
-    more = f"; {remarks}" if remarks else ""
-    if row.kind == "group":
-        return f"{row.short_id} {row.state}: {summary(row.counts)}{more}"
-    reason = f" ({row.reason})" if row.reason else ""
-    detail = f": {row.detail}" if row.detail else ""
-    return f"{row.short_id} {row.state}{reason}{detail}{more}"
