@@ -1,4 +1,4 @@
-"""The state of each run: the service's job states in gofer's terms, its answers, and how it is asked."""
+"""The state of each run: the service's job states in gofer's terms, and how gofer asks for them."""
 
 from __future__ import annotations
 

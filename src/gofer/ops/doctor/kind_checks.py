@@ -83,9 +83,9 @@ def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check
     """One check if everything is in order, else one for each problem."""
     holds_runs = not targets or any(target.store == name for target in targets)
     found = [*_permissions(session, name, holds_runs=holds_runs)]
-    told = {check.name.rpartition(" ")[2] for check in found}
+    named = {check.name.rpartition(" ")[2] for check in found}
     for check in check_store(session, name):
-        if check.status == Status.OK or check.name in told:
+        if check.status == Status.OK or check.name in named:
             continue
         status, hint = check.status, check.hint
         if check.name in _WRITING and not holds_runs:

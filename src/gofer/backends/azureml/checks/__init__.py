@@ -20,10 +20,10 @@ def azure_checks(targets: Sequence[Target], context: CheckContext) -> Iterator[C
 
     accesses = _accesses(targets, context)
     first = next((one for one in accesses.values() if one.needs_az), next(iter(accesses.values())))
-    yield from login.programs(context.environ, first)
+    yield from login.program_checks(context.environ, first)
     for profile, access in accesses.items():
-        yield from login.signed_in(access, "login" if len(accesses) == 1 else f"login {profile}")
-    yield from service.reached(first)
+        yield from login.login_checks(access, "login" if len(accesses) == 1 else f"login {profile}")
+    yield from service.service_checks(first)
     for target in targets:
         access = accesses[context.logins.asking(options_of(target).profile)]
         if access.token is not None:

@@ -104,7 +104,7 @@ class Access:
             return True
 
 
-def programs(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
+def program_checks(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
     """Check the Azure command line and its extensions, azcopy and conda: programs that older tools needed."""
     if shutil.which("az", path=environ.get("PATH", os.defpath)) is None:
         yield _no_az(access)
@@ -134,8 +134,8 @@ def _no_az(access: Access) -> Check:
 def _az(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
     try:
         done = process.run(["az", "version", "--output", "json"], timeout_s=_AZ_S, env=environ)
-        said = parse_json(done.stdout)
-        version, extensions = str(said["azure-cli"]), said.get("extensions") or {}
+        answer = parse_json(done.stdout)
+        version, extensions = str(answer["azure-cli"]), answer.get("extensions") or {}
     except Interrupted as error:
         yield Check("az", Status.FAIL, error.message, _NETWORK)
         return
@@ -150,11 +150,11 @@ def _az(environ: Mapping[str, str], access: Access) -> Iterator[Check]:
     else:
         yield Check("az", Status.OK, version)
     missing = [name for name in _EXTENSIONS if name not in extensions]
-    told = f"without {', '.join(f'`{name}`' for name in missing)}" if missing else "`ml`, `ssh`"
-    yield Check("az extensions", Status.OK, f"{told}; none is needed: gofer calls the services itself")
+    installed = f"without {', '.join(f'`{name}`' for name in missing)}" if missing else "`ml`, `ssh`"
+    yield Check("az extensions", Status.OK, f"{installed}; none is needed: gofer calls the services itself")
 
 
-def signed_in(access: Access, what: str = "login") -> Iterator[Check]:
+def login_checks(access: Access, what: str = "login") -> Iterator[Check]:
     """Check who is signed in and for how long, or why nobody is."""
     if access.token is not None:
         left = format_duration(access.token.expires_at - time.time())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, place_of
+from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, workspace_of
 from gofer.backends.azureml.checks.virtual_cluster import virtual_cluster_checks
 from gofer.errors import CredentialError, GoferError
 from gofer.model.checks import Check, Status, guarded
@@ -46,7 +46,7 @@ class _Unsigned(Signer):
         return request.target, {"Accept": "application/json"}
 
 
-def reached(access: Access) -> Iterator[Check]:
+def service_checks(access: Access) -> Iterator[Check]:
     """Check that the service answers, through which proxy, and how far its clock and ours differ."""
     try:
         arm = access.cloud.arm
@@ -85,13 +85,13 @@ def target_checks(access: Access, target: Target) -> list[Check]:
     depend on it are left out.
     """
     found: list[Check] = []
-    looks: list[Callable[[], Iterator[Check]]] = [
+    steps: list[Callable[[], Iterator[Check]]] = [
         functools.partial(_names, target),
         functools.partial(_subscription, access, target),
         functools.partial(_workspace, access, target),
     ]
-    for look in looks:
-        found += guarded(f"target {target.name}", look)
+    for step in steps:
+        found += guarded(f"target {target.name}", step)
         if any(not check.ok for check in found):
             return found
     for last in (_compute, virtual_cluster_checks, _datastore):
@@ -133,14 +133,14 @@ def _subscription(access: Access, target: Target) -> Iterator[Check]:
 def _workspace(access: Access, target: Target) -> Iterator[Check]:
     from gofer.backends.azureml import names
 
-    place = place_of(target)
+    workspace = workspace_of(target)
     what = f"target {target.name} workspace"
-    if access.arm.find(place.id, names.WORKSPACES_API) is None:
-        known = names_in(access, f"{place.beside}/workspaces", names.WORKSPACES_API)
-        words = f"there is no workspace `{place.name}` in the resource group `{place.group}`"
-        yield Check(what, Status.FAIL, words, nearest(place.name, known, "workspaces"))
+    if access.arm.find(workspace.id, names.WORKSPACES_API) is None:
+        known = names_in(access, f"{workspace.beside}/workspaces", names.WORKSPACES_API)
+        words = f"there is no workspace `{workspace.name}` in the resource group `{workspace.group}`"
+        yield Check(what, Status.FAIL, words, nearest(workspace.name, known, "workspaces"))
     else:
-        yield Check(what, Status.OK, f"{place.name} in {place.group}")
+        yield Check(what, Status.OK, f"{workspace.name} in {workspace.group}")
 
 
 def _compute(access: Access, target: Target) -> Iterator[Check]:
@@ -148,12 +148,12 @@ def _compute(access: Access, target: Target) -> Iterator[Check]:
 
     if options_of(target).platform == "singularity":
         return
-    place, name = place_of(target), str(options_of(target).compute)
+    workspace, name = workspace_of(target), str(options_of(target).compute)
     what = f"target {target.name} compute"
-    found = access.arm.find(place.compute(name), names.COMPUTES_API)
+    found = access.arm.find(workspace.compute(name), names.COMPUTES_API)
     if found is None:
-        known = names_in(access, f"{place.id}/computes", names.COMPUTES_API)
-        words = f"the workspace `{place.name}` has no compute `{name}`"
+        known = names_in(access, f"{workspace.id}/computes", names.COMPUTES_API)
+        words = f"the workspace `{workspace.name}` has no compute `{name}`"
         yield Check(what, Status.FAIL, words, nearest(name, known, "computes"))
         return
     properties = found.get("properties") or {}
@@ -189,21 +189,21 @@ def _datastore(access: Access, target: Target) -> Iterator[Check]:
     name = options_of(target).datastore
     if not name:
         return
-    place = place_of(target)
+    workspace = workspace_of(target)
     what = f"target {target.name} datastore"
-    if access.arm.find(f"{place.id}/datastores/{name}", names.DATASTORES_API) is None:
-        known = names_in(access, f"{place.id}/datastores", names.DATASTORES_API)
-        words = f"the workspace `{place.name}` has no datastore `{name}`"
+    if access.arm.find(f"{workspace.id}/datastores/{name}", names.DATASTORES_API) is None:
+        known = names_in(access, f"{workspace.id}/datastores", names.DATASTORES_API)
+        words = f"the workspace `{workspace.name}` has no datastore `{name}`"
         yield Check(what, Status.FAIL, words, nearest(str(name), known, "datastores"))
         return
-    yield _datastore_end(access, what, place, str(name))
+    yield _datastore_end(access, what, workspace, str(name))
 
 
-def _datastore_end(access: Access, what: str, place: Workspace, name: str) -> Check:
+def _datastore_end(access: Access, what: str, workspace: Workspace, name: str) -> Check:
     from gofer.backends.azureml.datastores import RENEW, own_end
 
     try:
-        ends_at = own_end(access.arm, place, name)
+        ends_at = own_end(access.arm, workspace, name)
     except CredentialError:
         return Check(what, Status.OK, f"{name}; this login may not see its credentials")
     now = time.time()

@@ -18,7 +18,7 @@ def options_of(target: Target) -> AzureOptions:
     return cast(AzureOptions, target.options)
 
 
-def place_of(target: Target) -> Workspace:
+def workspace_of(target: Target) -> Workspace:
     from gofer.backends.azureml.names import Workspace
 
     return Workspace(

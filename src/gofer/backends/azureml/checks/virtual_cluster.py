@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, place_of
+from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, workspace_of
 from gofer.errors import GoferError
 from gofer.model.checks import Check, Status
 
@@ -19,9 +19,9 @@ def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
 
     if options_of(target).platform != "singularity":
         return
-    place, name = place_of(target), str(options_of(target).virtual_cluster)
+    name = str(options_of(target).virtual_cluster)
     what = f"target {target.name} virtual cluster"
-    path = place.virtual_cluster(name)
+    path = workspace_of(target).virtual_cluster(name)
     found = access.arm.find(path, names.VIRTUAL_CLUSTERS_API)
     if found is None:
         known = names_in(access, path.rpartition("/")[0], names.VIRTUAL_CLUSTERS_API)
@@ -77,22 +77,24 @@ def _quota(target: Target, quotas: dict[str, Any], wanted: tuple[str, ...], seri
     """Check the quota of the target's tier in its locations, for the series of its instance type if known."""
     tier = str(options_of(target).sla or "premium")
     what = f"target {target.name} quota"
-    unknown = [place for place in wanted if place not in quotas]
+    unknown = [location for location in wanted if location not in quotas]
     if unknown:
-        words = f"the virtual cluster is not in {', '.join(f'`{place}`' for place in unknown)}"
+        words = f"the virtual cluster is not in {', '.join(f'`{location}`' for location in unknown)}"
         yield Check(what, Status.FAIL, words, nearest(unknown[0], list(quotas), "locations"))
         return
-    rows = [row for place in wanted for row in quotas[place].get("limits") or ()]
+    rows = [row for location in wanted for row in quotas[location].get("limits") or ()]
     rows = [row for row in rows if row.get("id") == series] or rows
     mine = [row for row in rows if str(row.get("slaTier", "")).lower() == tier]
     limit = sum(int(row.get("limit") or 0) for row in mine)
     used = sum(int(row.get("used") or 0) for row in mine)
-    told = f"{used} of {limit} used in the tier {tier}, {', '.join(wanted)}"
+    usage = f"{used} of {limit} used in the tier {tier}, {', '.join(wanted)}"
     if limit == 0:
         others = sorted({str(row.get("slaTier", "")).lower() for row in rows if int(row.get("limit") or 0)})
         hint = f"`sla: {others[0]}` has quota" if others else "ask the owner of the virtual cluster for quota"
-        yield Check(what, Status.FAIL, f"there is no quota: {told}", hint)
+        yield Check(what, Status.FAIL, f"there is no quota: {usage}", hint)
     elif used >= limit:
-        yield Check(what, Status.WARN, f"all quota is in use: {told}", "runs will wait; another tier may not")
+        yield Check(
+            what, Status.WARN, f"all quota is in use: {usage}", "runs will wait; another tier may not"
+        )
     else:
-        yield Check(what, Status.OK, told)
+        yield Check(what, Status.OK, usage)
