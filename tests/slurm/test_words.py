@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gofer.backends.scheduled import from_end
 from gofer.backends.slurm.reasons import explain
-from gofer.backends.slurm.status import exit_code_of, from_end, meaning_of
+from gofer.backends.slurm.status import exit_code_of, meaning_of
 from gofer.core.states import Reason, State
 from gofer.remote.slurm.status import expand
 

@@ -15,7 +15,7 @@ import msgspec
 from gofer.backends.base import Capabilities, Plan, RunRef
 from gofer.backends.kind import BackendContext, Kind, check_reach
 from gofer.backends.node_request import CommonRequest, common_fields
-from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
+from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes, recorded_ends
 from gofer.core import files, processes
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
@@ -102,11 +102,11 @@ class PlainBackend(KeepsSecretsHere):
             subprocess.run(argv, input=secrets, stdout=log, stderr=log, env=environ, check=True, timeout=120)
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        """A program that is gone has recorded the end of its run in the store: see `has_ends_in_folder`."""
-        found = {}
+        """A program that is gone has recorded the end of its run; if not, the files of its nodes decide."""
+        found = recorded_ends(self._store, (run.id for run in runs))
         for run in runs:
             program = self._program(run.group or run.id, run.id)
-            if program is not None:
+            if program is not None and run.id not in found:
                 state = State.RUNNING if processes.is_alive(program) else State.UNKNOWN
                 found[run.id] = Observation(run_id=run.id, state=state)
         return found

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from gofer.backends.base import Backend
-from gofer.core import files
+from gofer.core import files, run_layout
 from gofer.core.secrets import run_secrets
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.errors import CheckFailed
+from gofer.model.decode import convert
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation
@@ -65,3 +68,28 @@ def forgotten(run_id: str, words: str, *, for_s: float, patience_s: float, now: 
         detail=f"{words} within {patience_s:g} s",
         ended_at=now,
     )
+
+
+def recorded_ends(store: str, run_ids: Iterable[str]) -> dict[str, Observation]:
+    """The runs whose end is recorded in the folder of the store, so that the cluster need not be asked."""
+    found: dict[str, Observation] = {}
+    for run_id in run_ids:
+        try:
+            with open(os.path.join(store, run_layout.ends_key(run_id)), "rb") as file:
+                ends = [end for end in files.read_lines(file.read()) if end.get("id") == run_id]
+        except OSError:
+            continue
+        end = from_end(run_id, ends[-1]) if ends else None
+        if end is not None:
+            found[run_id] = end
+    return found
+
+
+def from_end(run_id: str, end: Mapping[str, Any]) -> Observation | None:
+    """The end of a run that its own job recorded; see gofer.node.slurm.end. None for a record that is not
+    valid.
+
+    Everybody with access to the store can write such a record, so it is checked.
+    """
+    known = {name: value for name, value in end.items() if name not in ("id", "row")}
+    return convert({"attempts": (), **known, "run_id": run_id}, Observation)

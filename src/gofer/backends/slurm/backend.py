@@ -13,13 +13,12 @@ import msgspec
 from gofer.backends.base import KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.kind import BackendContext
 from gofer.backends.polling import Polling
-from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
+from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes, recorded_ends
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions, capabilities
 from gofer.backends.slurm.plan import SlurmPlan, make_request
 from gofer.backends.slurm.script import render
-from gofer.backends.slurm.status import SlurmStatus, from_end
-from gofer.core import files, run_layout
+from gofer.backends.slurm.status import SlurmStatus
 from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
@@ -121,17 +120,7 @@ class SlurmBackend(KeepsSecretsHere):
         """Runs whose end is recorded in a folder that this machine sees, so that Slurm need not be asked."""
         if self._store is None or not isinstance(self.machine, LocalMachine):
             return {}
-        found: dict[str, Observation] = {}
-        for run in runs:
-            try:
-                with open(os.path.join(self._store, run_layout.ends_key(run.id)), "rb") as file:
-                    ends = [end for end in files.read_lines(file.read()) if end.get("id") == run.id]
-            except OSError:
-                continue
-            end = from_end(run.id, ends[-1]) if ends else None
-            if end is not None:
-                found[run.id] = end
-        return found
+        return recorded_ends(self._store, (run.id for run in runs))
 
     # -- optional capabilities
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from gofer.backends.base import RunRef
 from gofer.backends.polling import ClusterAnswer
-from gofer.backends.scheduled import forgotten
+from gofer.backends.scheduled import forgotten, from_end
 from gofer.core.numerals import parse_count
 from gofer.core.states import Reason, State
-from gofer.model.decode import convert
 from gofer.model.run import Observation
 
 
@@ -157,12 +156,3 @@ def _cancelled(state: str) -> str:
     """The detail for `CANCELLED by 1000`, as accounting reports it."""
     who = state.partition(" by ")[2]
     return f"cancelled in Slurm by user {who}" if who else "cancelled in Slurm"
-
-
-def from_end(run_id: str, end: Mapping[str, Any]) -> Observation | None:
-    """The end that the run's own job recorded; see gofer.node.slurm.end. None for a record that is not valid.
-
-    Everybody with access to the store can write such a record, so it is checked.
-    """
-    known = {name: value for name, value in end.items() if name not in ("id", "row")}
-    return convert({"attempts": (), **known, "run_id": run_id}, Observation)
