@@ -58,7 +58,7 @@ class PlainBackend(KeepsSecretsHere):
     `throwaway_backend.program`.
 
     The folder `plain` of the queue home has a folder for each request: `request.json`, `<run>.program` with
-    the process of each run, `<run>.stop` for a run that was asked to stop, and `log`.
+    the process of each run, `<run>.stop` once somebody stops the run, and `log`.
     """
 
     kind = "plain"

@@ -72,7 +72,7 @@ class _Run:
         return 0
 
     def _attempt(self, number: int) -> None:
-        """Run all nodes to their end. When one fails, the others are asked to stop."""
+        """Run all nodes to their end. When one fails, stop the others."""
         nodes, port, children = self.request.layout.nodes, free_port(), {}
         for node in range(nodes):
             procs = self.request.layout.procs_per_node
