@@ -142,3 +142,15 @@ def test_importing_gofer_loads_nothing() -> None:
 def test_a_name_that_gofer_does_not_have() -> None:
     with pytest.raises(AttributeError, match="sumbit"):
         gofer.sumbit  # noqa: B018
+
+
+def test_q_of_an_ended_run_loads_no_backend_and_no_code_of_nodes(own_home: Home) -> None:
+    run = gofer.submit(["echo", "hello"], code=False).wait()
+    program = "import sys; from gofer.cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    argv = [sys.executable, "-c", program, "q", run.id]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("hello\n")
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "gofer.ops.logs.log_reader" in loaded
+    heavy = {"gofer.backends.local.backend", "gofer.node.runner", "gofer.queue.database", "azure", "yaml"}
+    assert loaded.isdisjoint({*heavy, "gofer.snapshot.capture", "hashlib"}), sorted(loaded)
