@@ -160,7 +160,7 @@ def throughput(output: str, cpu_s: float) -> Throughput:
     """From what a driver printed: its last line is JSON, before it the competitor may have said anything."""
     lines = output.strip().splitlines()
     try:
-        said = json.loads(lines[-1])
-        return Throughput(float(said["run_s"]), float(said["whole_s"]), cpu_s, int(said["count"]))
+        result = json.loads(lines[-1])
+        return Throughput(float(result["run_s"]), float(result["whole_s"]), cpu_s, int(result["count"]))
     except (IndexError, ValueError, KeyError, TypeError) as error:
         raise BenchError(f"the driver printed no result but {lines[-1:]}") from error

@@ -112,5 +112,5 @@ def text(file: IO[bytes]) -> str:
 def _failure(argv: Sequence[str], code: int, timed_out: bool, stderr: str) -> str:
     lines = [line for line in stderr.splitlines() if line.strip()]
     why = "took too long and was killed" if timed_out else f"ended with {code}"
-    said = f": {lines[-1][:200]}" if lines else ""
-    return f"`{' '.join(argv)[:200]}` {why}{said}"
+    result = f": {lines[-1][:200]}" if lines else ""
+    return f"`{' '.join(argv)[:200]}` {why}{result}"

@@ -102,6 +102,6 @@ def _do(argv: Sequence[str], cwd: Path, timeout_s: float) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchError(f"`{' '.join(argv[:4])} …` failed: {error}") from error
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise BenchError(f"`{' '.join(argv[:4])} …` ended with {done.returncode}: {said[:200]}")
+        result = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise BenchError(f"`{' '.join(argv[:4])} …` ended with {done.returncode}: {result[:200]}")
     return done.stdout

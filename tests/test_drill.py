@@ -52,6 +52,6 @@ def test_a_full_disk_and_a_restart_lose_nothing(tmp_path: Path) -> None:
 
 def test_every_scenario_is_part_of_the_suite_and_of_the_documentation() -> None:
     here = Path(__file__)
-    told = (here.parents[1] / "docs" / "fault-drill.md").read_text()
-    assert all(f"`{name}`" in told for name in SCENARIOS)
+    output = (here.parents[1] / "docs" / "fault-drill.md").read_text()
+    assert all(f"`{name}`" in output for name in SCENARIOS)
     assert all(name in NEEDS_ROOT or f'"{name}"' in here.read_text() for name in SCENARIOS)

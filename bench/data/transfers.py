@@ -69,9 +69,9 @@ def _move(plan: Plan, client: Client, work: Workload, serve: Serve) -> TransferR
 def _list(context: ClientContext, client: Client, container: str) -> Sample:
     sample = _settled(client.listing(context, container).run)
     lines = sample.output.splitlines()
-    said = int(lines[0]) if len(lines) == 1 and lines[0].isdigit() else len(lines)
-    if said != context.plan.data_listed:
-        raise BenchError(f"it listed {said:,} objects of {context.plan.data_listed:,}")
+    result = int(lines[0]) if len(lines) == 1 and lines[0].isdigit() else len(lines)
+    if result != context.plan.data_listed:
+        raise BenchError(f"it listed {result:,} objects of {context.plan.data_listed:,}")
     return sample
 
 

@@ -41,8 +41,8 @@ class Service:
                 service.asked.append("look")
                 found = service.progress.pop(0) if len(service.progress) > 1 else service.progress[0]
                 status = "pending" if found[0].isdigit() else found
-                told = {"x-ms-copy-id": "one", "x-ms-copy-status": status, "x-ms-copy-progress": found}
-                self._answer(200, {**told, "x-ms-copy-status-description": "403 Forbidden"})
+                fields = {"x-ms-copy-id": "one", "x-ms-copy-status": status, "x-ms-copy-progress": found}
+                self._answer(200, {**fields, "x-ms-copy-status-description": "403 Forbidden"})
 
             def _answer(self, status: int, headers: dict[str, str]) -> None:
                 self.send_response(status)

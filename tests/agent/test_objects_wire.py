@@ -21,7 +21,7 @@ from gofer.objects.wire import Wire
 @contextmanager
 def server(*answers: bytes, read: int = 1 << 20) -> Iterator[tuple[int, list[bytes]]]:
     """Answers each request with the next of `answers`; yields its port and the requests it heard."""
-    heard: list[bytes] = []
+    messages: list[bytes] = []
     rest = list(answers)
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -39,7 +39,7 @@ def server(*answers: bytes, read: int = 1 << 20) -> Iterator[tuple[int, list[byt
                 return
             with link:
                 while rest and (data := received(link)):
-                    heard.append(data)
+                    messages.append(data)
                     answer = rest.pop(0)
                     link.sendall(answer)
                     if b"close" in answer.split(b"\r\n\r\n")[0] or b"content-length" not in answer.lower():
@@ -48,7 +48,7 @@ def server(*answers: bytes, read: int = 1 << 20) -> Iterator[tuple[int, list[byt
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield listener.getsockname()[1], heard
+        yield listener.getsockname()[1], messages
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()

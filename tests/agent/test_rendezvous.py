@@ -192,11 +192,11 @@ def test_files_in_the_run_folder(tmp_path: Path, start: Start) -> None:
 def test_files_in_the_handoff_folder(tmp_path: Path, start: Start) -> None:
     first, second = start("handoff", 0), start("handoff", 1, "failed")
     found_by(first), found_by(second)
-    told = tmp_path / "told"
+    result = tmp_path / "told"
     names = ["run.1.exit-0", "run.1.exit-1", "run.1.failed", "run.1.ready-0", "run.1.ready-1"]
-    assert sorted(path.name for path in told.iterdir()) == names
-    assert list(json.loads((told / "run.1.ready-0").read_text())) == ["at"]
-    assert (told / "run.1.failed").read_bytes() == b'{"node":1}'
+    assert sorted(path.name for path in result.iterdir()) == names
+    assert list(json.loads((result / "run.1.ready-0").read_text())) == ["at"]
+    assert (result / "run.1.failed").read_bytes() == b'{"node":1}'
 
 
 def test_objects_in_the_store(moto: Moto, start: Start) -> None:

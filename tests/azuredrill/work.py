@@ -32,7 +32,7 @@ class Work:
 
     def words(self, rng: Random) -> list[str]:
         """Of one submission, before its command."""
-        told = {"WORK_LINES": str(rng.randint(3, 25))}
+        fields = {"WORK_LINES": str(rng.randint(3, 25))}
         words = ["-t", rng.choice(_TARGETS), *(["--debug"] if rng.random() < 0.3 else [])]
         if rng.random() < 0.15:
             words += ["-N", "2", *(["--procs", "2"] if rng.random() < 0.3 else [])]
@@ -40,18 +40,18 @@ class Work:
             words += ["--each", f"k=1..{rng.randint(2, 3)}"]
         if rng.random() < 0.2:
             words += ["--retries", "2"]
-            told["WORK_FAILS"] = "once"
+            fields["WORK_FAILS"] = "once"
         if rng.random() < 0.2:
             words += ["--sync", "*.ckpt"]
-            told["WORK_LIVE"] = "yes"
+            fields["WORK_LIVE"] = "yes"
         if rng.random() < 0.2:
-            told["WORK_BURST"] = str(rng.randint(100, 20_000))
+            fields["WORK_BURST"] = str(rng.randint(100, 20_000))
         if rng.random() < 0.4:
-            told["WORK_BYTES"] = str(_SEVERAL_BLOCKS if rng.random() < 0.25 else rng.randint(0, 300_000))
+            fields["WORK_BYTES"] = str(_SEVERAL_BLOCKS if rng.random() < 0.25 else rng.randint(0, 300_000))
         if rng.random() < 0.3:
-            told["WORK_CODE"] = str(self._code)
+            fields["WORK_CODE"] = str(self._code)
         else:
             words.append("--no-code")
-        for name, value in told.items():
+        for name, value in fields.items():
             words += ["-e", f"{name}={value}"]
         return words

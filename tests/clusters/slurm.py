@@ -97,8 +97,8 @@ class Slurm:
 
     def _end(self, job: str) -> str:
         """How it ended, in the controller's own list, which forgets nothing; empty when it has not."""
-        told = self.folder / "logs" / "jobs.txt"
-        for line in reversed(told.read_text().splitlines() if told.exists() else []):
+        result = self.folder / "logs" / "jobs.txt"
+        for line in reversed(result.read_text().splitlines() if result.exists() else []):
             facts = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
             if facts.get("JobId") == job:
                 return facts.get("JobState", "")

@@ -223,8 +223,8 @@ def test_the_examples_on_the_page_are_right(project: ConfigProject, tmp_path: Pa
 
 
 def test_the_refusal_on_the_page_is_the_one_given(project: ConfigProject) -> None:
-    said = re.search(r"error: (gofer\.yaml:7: .*)\n +hint: (.*)\n", PAGE)
-    assert said
+    message = re.search(r"error: (gofer\.yaml:7: .*)\n +hint: (.*)\n", PAGE)
+    assert message
     text = "# 1\n# 2\n# 3\ntargets:\n  box:\n    kind: local\n    gpu_per_node: 4\n"
     error = project.refusal(text)
-    assert (error.message, error.hint) == (said[1], said[2])
+    assert (error.message, error.hint) == (message[1], message[2])

@@ -146,10 +146,10 @@ def test_a_signed_address_opens_the_file_for_anybody(seeds: Project) -> None:
 
 def test_no_credential_is_printed_or_kept(seeds: Project, azurite: Azurite) -> None:
     seeds.write("data/a", b"1")
-    said = [seeds.gofer("--debug", "-c", name, "u", "data/a") for name in ("c1", "c2")]
-    said += [seeds.gofer("--debug", "-c", "c2", "-f", "c1", "u", "data/a")]
-    said += [seeds.gofer("--debug", "-c", "c1", "d", "data/absent", status=1)]
-    texts = [done.out + done.err for done in said]
+    output = [seeds.gofer("--debug", "-c", name, "u", "data/a") for name in ("c1", "c2")]
+    output += [seeds.gofer("--debug", "-c", "c2", "-f", "c1", "u", "data/a")]
+    output += [seeds.gofer("--debug", "-c", "c1", "d", "data/absent", status=1)]
+    texts = [done.out + done.err for done in output]
     texts += [path.read_text(errors="replace") for path in seeds.path.rglob("*") if path.is_file()]
     token = (seeds.folder / "aux_data/configs/two_account.yaml").read_text().split("sig=")[1].split("\n")[0]
     assert len(token) > 20

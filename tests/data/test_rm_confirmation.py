@@ -21,10 +21,10 @@ def test_the_default_is_no(project: Project, answer: str, status: int, left: int
         project.argv("rm", "data/a"), cwd=project.folder, env=project.environ, stdin=theirs, stderr=theirs
     )
     os.close(theirs)
-    said = b""
-    while b"[y/N]" not in said:
-        said += os.read(ours, 4096)
-    assert b"data/a: 1 file, 3 B" in said
+    result = b""
+    while b"[y/N]" not in result:
+        result += os.read(ours, 4096)
+    assert b"data/a: 1 file, 3 B" in result
     os.write(ours, answer.encode() + b"\n")
     assert process.wait(timeout=60) == status
     os.close(ours)

@@ -65,8 +65,8 @@ def rebuilt(home: Home, before: evidence.Listing, *, keys: Sequence[str] = ()) -
         old, new = before.plain.get(run_id, {}), after.plain.get(run_id, {})
         changed = [key for key in keys or sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
         if changed:
-            told = "; ".join(f"{key}: {old.get(key)!r} → {new.get(key)!r}" for key in changed[:3])
-            yield f"{run_id} differs after a rebuild: {told[:400]}"
+            result = "; ".join(f"{key}: {old.get(key)!r} → {new.get(key)!r}" for key in changed[:3])
+            yield f"{run_id} differs after a rebuild: {result[:400]}"
 
 
 def stray_files(home: Home) -> Iterator[str]:

@@ -25,12 +25,12 @@ def test_the_drill_sees_a_command_that_ran_twice_or_not_at_all(tmp_path: Path) -
     (drill_round.home.marks / f"{never}.1.0").unlink()
     (drill_round.home.store / "runs" / str(twice) / "left.tmp").write_text("half")
     drill_round.settle()
-    told = "\n".join(one.words for one in drill_round.close())
-    assert f"{twice} DOUBLED: rank 0 of attempt 1 started 2 times" in told
-    assert f"{never} attempt 1 is succeeded and 0 of 1 ranks came to their end" in told
-    assert "NEVER recorded: the id r261116-000000-bbbbbb was printed" in told
-    assert "left.tmp" in told
-    assert len(told.splitlines()) == 4
+    result = "\n".join(one.words for one in drill_round.close())
+    assert f"{twice} DOUBLED: rank 0 of attempt 1 started 2 times" in result
+    assert f"{never} attempt 1 is succeeded and 0 of 1 ranks came to their end" in result
+    assert "NEVER recorded: the id r261116-000000-bbbbbb was printed" in result
+    assert "left.tmp" in result
+    assert len(result.splitlines()) == 4
 
 
 DONE = ("succeeded", None, 0)

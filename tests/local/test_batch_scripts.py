@@ -32,8 +32,8 @@ def test_a_batch_script_runs_here_and_what_it_cannot_have_is_named_before_it_is_
     group = home.gofer("submit", "-Q", "--wait", "job.sbatch", "x", status=None).out.strip()
     seen = home.view(group)
     assert (seen["name"], seen["rows"], seen["state"]) == ("sweep", 3, "succeeded")
-    said = [home.log(f"{group}-{row}").splitlines()[-1] for row in range(3)]
-    assert said == [f"{number} of 3 x" for number in (1, 2, 3)]
+    output = [home.log(f"{group}-{row}").splitlines()[-1] for row in range(3)]
+    assert output == [f"{number} of 3 x" for number in (1, 2, 3)]
 
 
 def test_the_interpreter_is_that_of_the_first_line(home: Home) -> None:
@@ -70,7 +70,7 @@ def test_what_a_shell_would_not_find_here_is_named_in_any_form_of_the_command(ho
         (["./run.sh"], "./run.sh"),
         (["bash", "-lc", "module load cuda; srun true"], "the command"),
     ):
-        said = home.gofer("submit", "--dry-run", *words, env={"PATH": str(bare)}).err
-        assert f"warning: {name} uses `module`, `srun`, which `local` (kind `local`) may not have" in said
+        message = home.gofer("submit", "--dry-run", *words, env={"PATH": str(bare)}).err
+        assert f"warning: {name} uses `module`, `srun`, which `local` (kind `local`) may not have" in message
     for words in (["./tool"], ["python", "model.py"]):
         assert "may not have" not in home.gofer("submit", "--dry-run", *words).err

@@ -162,8 +162,10 @@ def test_a_large_code_folder_is_reported(home: Home, repo: Path) -> None:
     assert "reading" not in home.gofer("submit", "true", cwd=repo).err
     with (repo / "large").open("wb") as file:
         file.truncate((1 << 30) + 1)
-    said = home.gofer("submit", "true", cwd=repo).err
-    assert said.index("reading 1.0 GiB of code; `.goferignore` leaves out") < said.index("code: 3 files")
+    message = home.gofer("submit", "true", cwd=repo).err
+    assert message.index("reading 1.0 GiB of code; `.goferignore` leaves out") < message.index(
+        "code: 3 files"
+    )
 
 
 def test_an_interrupt_while_the_code_is_read_says_that_nothing_was_submitted(home: Home, repo: Path) -> None:
@@ -179,14 +181,14 @@ def test_an_interrupt_while_the_code_is_read_says_that_nothing_was_submitted(hom
     )
     assert process.stderr is not None
     try:
-        said = process.stderr.readline()
-        assert b"reading 200" in said
+        output = process.stderr.readline()
+        assert b"reading 200" in output
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
+        output = process.stderr.read()
         assert process.wait(timeout=120) == 130
     finally:
         process.kill()
         process.wait(timeout=120)
         process.stderr.close()
-    assert b"interrupted: nothing was submitted" in said
+    assert b"interrupted: nothing was submitted" in output
     assert not list((home.store / "runs").glob("*"))

@@ -170,8 +170,8 @@ def test_processes_left_behind_are_named(home: Home) -> None:
     assert words in home.gofer("why", "last").out
     (event,) = [one for one in home.events(view["id"]) if one["event"] == "left-running"]
     assert (event["names"], event["count"]) == (["train.py"], 1)
-    told = done.err + json.dumps(view) + json.dumps(home.events(view["id"])[1:])
-    assert "SECRET-TOKEN" not in told
+    message = done.err + json.dumps(view) + json.dumps(home.events(view["id"])[1:])
+    assert "SECRET-TOKEN" not in message
 
 
 def test_what_was_not_left_behind_by_the_command_is_not_named(home: Home) -> None:

@@ -103,5 +103,5 @@ def test_rows_of_an_array_have_views_of_their_own(home: FolderHome) -> None:
     group = home.begin("--each", "i=1..3", "sh", "-c", "echo {i} >> data/x; cat data/x")
     home.wait(group)
     for row in range(3):
-        said = home.log(f"{group}-{row}").splitlines()
-        assert "v1" in said and not {"1", "2", "3"} - {str(row + 1)} & set(said), said
+        output = home.log(f"{group}-{row}").splitlines()
+        assert "v1" in output and not {"1", "2", "3"} - {str(row + 1)} & set(output), output

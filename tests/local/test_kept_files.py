@@ -209,8 +209,8 @@ def test_what_passes_the_limit_stays_where_it_is(home: Home) -> None:
     assert kept.copy is not None and kept.files == 3
     copy = Path(kept.copy)
     assert (copy / "big").stat().st_size == 3000 and (copy / "gofer.yaml").exists()
-    said = "the command wrote more beside the code than `keep` allows; the working copy stays in"
-    assert home.log(run["id"]).endswith(f"{said} {copy}\n")
+    result = "the command wrote more beside the code than `keep` allows; the working copy stays in"
+    assert home.log(run["id"]).endswith(f"{result} {copy}\n")
     removed = home.gofer("prune", "--dry-run", "--json").out
     assert "working copy" not in removed  # it is young
     none = with_code(home, "--keep", "none", "sh", "-c", script)
@@ -271,10 +271,10 @@ def test_the_rows_of_a_group_keep_so_much_together(home: Home) -> None:
     for row, one in enumerate(kept):
         if one.copy is not None:
             assert (Path(one.copy) / "big").stat().st_size == 3000
-            said = (
+            result = (
                 "the command wrote more beside the code than `keep_group` allows; the working copy stays in"
             )
-            assert home.log(f"{group}-{row}").endswith(f"{said} {one.copy}\n")
+            assert home.log(f"{group}-{row}").endswith(f"{result} {one.copy}\n")
     home.gofer("extract", group, str(home.root / "all"))
     assert all((home.root / "all" / str(row) / "files" / "big").stat().st_size == 3000 for row in range(5))
 

@@ -105,12 +105,12 @@ def test_the_contract_wins_over_the_callers_variables(big: Home) -> None:
 
 def test_one_process_gets_no_rank_variables_by_default(home: Home) -> None:
     """The person's own variables stay; those of a run that submits another do not."""
-    told = {"GOFER_RANK_VARIABLES": "always"}
+    fields = {"GOFER_RANK_VARIABLES": "always"}
     shell = {"MASTER_PORT": "77"}
     inside = {"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "h", "GOFER_RUN_ID": "another"}
     words = ("submit", "--no-code", "--wait", "--json", *SHOW)
     found = [
-        environments(home, json.loads(home.gofer(*words, env=env).out))[0] for env in (shell, inside, told)
+        environments(home, json.loads(home.gofer(*words, env=env).out))[0] for env in (shell, inside, fields)
     ]
     known = [{name: one[name] for name in RANK_VARIABLES if name in one} for one in found]
     assert known[:2] == [shell, {}]

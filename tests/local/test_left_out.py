@@ -172,13 +172,13 @@ def test_secrets_are_named_one_by_one(home: Home) -> None:
     names = [".env", ".netrc", "a.pem", "b.key", "id_rsa"]
     for name in names:
         (home.folder / name).write_text("x")
-    said = home.gofer("submit", "true").err
+    message = home.gofer("submit", "true").err
     line = next(
-        line for line in said.splitlines() if line.startswith("left out because it looks like a secret: ")
+        line for line in message.splitlines() if line.startswith("left out because it looks like a secret: ")
     )
     assert sorted(line.partition(": ")[2].split(", ")) == names
-    assert "`--include` takes along a secret that it names in full" in said
-    assert "PATTERN" not in said
+    assert "`--include` takes along a secret that it names in full" in message
+    assert "PATTERN" not in message
 
 
 def test_a_folder_that_cannot_be_read_is_not_called_empty(tmp_path: Path) -> None:
@@ -189,11 +189,11 @@ def test_a_folder_that_cannot_be_read_is_not_called_empty(tmp_path: Path) -> Non
     (home.folder / ".goferignore").write_text("closed/\n")
     (home.folder / "closed").chmod(0)
     try:
-        said = home.gofer("submit", "--wait", "--no-code", "true").err
-        said += home.gofer("submit", "--wait", "true").err
+        message = home.gofer("submit", "--wait", "--no-code", "true").err
+        message += home.gofer("submit", "--wait", "true").err
     finally:
         (home.folder / "closed").chmod(0o700)
-    assert "left out by .goferignore: closed/ (not counted)" in said
+    assert "left out by .goferignore: closed/ (not counted)" in message
 
 
 def test_links_that_lead_into_the_project_by_its_full_path_or_in_circles(home: Home) -> None:

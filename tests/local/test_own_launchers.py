@@ -119,9 +119,9 @@ def test_a_launcher_in_a_script_is_reported_and_started_as_requested(big: Home) 
     below.mkdir()
     (below / "run.sh").write_text("#!/bin/sh\ntorchrun x.py\n")
     words = ["submit", "--wait", "-t", "big", "-n", "4"]
-    said = big.gofer(*words, "sh", "run.sh", cwd=below)
-    assert "`run.sh` has `torchrun` in it, and starts 4 times" in said.err
-    assert "`--procs 1` starts it once on each node" in said.err
+    done = big.gofer(*words, "sh", "run.sh", cwd=below)
+    assert "`run.sh` has `torchrun` in it, and starts 4 times" in done.err
+    assert "`--procs 1` starts it once on each node" in done.err
     assert len(rank_reports(big.view("last"))) == 4
     for options in (["--procs", "1"], ["--single"]):
         assert "has `torchrun` in it" not in big.gofer(*words, *options, "sh", "run.sh", cwd=below).err

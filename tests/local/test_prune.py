@@ -75,8 +75,8 @@ def test_a_copy_that_no_run_used_for_long_goes_and_is_brought_again(
     home, copy = copied
     assert pruned(home, *NOW)["items"] == []  # a day old at the least
     age(copy)
-    said = home.gofer("prune", "--dry-run").out
-    assert "folder copy" in said and "me/data" in said and copy.exists()
+    output = home.gofer("prune", "--dry-run").out
+    assert "folder copy" in output and "me/data" in output and copy.exists()
     answer = pruned(home)
     assert kinds(answer) == ["folder copy"] and answer["freed"] >= 5000
     assert not copy.exists()

@@ -59,8 +59,8 @@ def test_an_extract_counts_what_submit_counted(home: Home) -> None:
     (home.folder / "data" / "x").touch()
     (home.folder / "train").symlink_to("data")
     (home.folder / "x").symlink_to("data/x")
-    said = home.gofer("submit", "--wait", "true").err
-    assert "code: 3 files" in said
+    message = home.gofer("submit", "--wait", "true").err
+    assert "code: 3 files" in message
     assert "3 code files in" in home.gofer("extract", "last", str(home.root / "out")).err
 
 
@@ -98,25 +98,25 @@ def test_an_editable_install_and_a_path_variable_lead_to_the_copy(home: Home) ->
     make_package(home)
     project, copies = str(home.folder), str(home.path / "w")
     home.environ["PYTHONPATH"] = f"{project}/src:/nonexistent"
-    said = edit_while_held(home, "python", "scripts/t.py")
-    assert said.startswith(copies) and said.endswith("as submitted\n")
+    result = edit_while_held(home, "python", "scripts/t.py")
+    assert result.startswith(copies) and result.endswith("as submitted\n")
     (home.root / "by link").symlink_to(home.folder)
     home.environ["PYTHONPATH"] = f"{home.root}/by link/src"
-    said = edit_while_held(home, "python", "scripts/t.py")
-    assert said.startswith(copies) and said.endswith("as submitted\n")
+    result = edit_while_held(home, "python", "scripts/t.py")
+    assert result.startswith(copies) and result.endswith("as submitted\n")
     del home.environ["PYTHONPATH"]
     site = make_environment(home.root / "env")
     home.environ["PATH"] = f"{home.root}/env/bin:" + home.environ["PATH"]
     pointer = site / "__editable__.mypkg-0.1.pth"
     pointer.write_text(f"{project}/src\n")
-    said = edit_while_held(home, "python", "scripts/t.py")
-    assert said.startswith(copies) and said.endswith("as submitted\n")
+    result = edit_while_held(home, "python", "scripts/t.py")
+    assert result.startswith(copies) and result.endswith("as submitted\n")
     pointer.write_text("import __editable___mypkg_0_1_finder; __editable___mypkg_0_1_finder.install()\n")
     mapping = {"mypkg": f"{project}/src/mypkg", "elsewhere": "/nonexistent/elsewhere"}
     finder = site / "__editable___mypkg_0_1_finder.py"
     finder.write_text(f"MAPPING: dict[str, str] = {mapping!r}\ndef install(): pass\n")
-    said = edit_while_held(home, "sh", "-c", "python scripts/t.py; echo $PYTHONPATH")
-    assert "as submitted" in said and said.splitlines()[1].startswith(copies)
+    result = edit_while_held(home, "sh", "-c", "python scripts/t.py; echo $PYTHONPATH")
+    assert "as submitted" in result and result.splitlines()[1].startswith(copies)
     finder.write_text(f"MAPPING = {{'mypkg': '{project}/src/another'}}\n")
     assert "leads Python to your folder" in home.gofer("submit", "--wait", "true").err
 
@@ -133,11 +133,12 @@ def test_a_compiled_module_that_stays_behind_is_named(home: Home) -> None:
     assert "compiled" not in home.gofer(*words).err
     (site / "__editable__.mypkg-0.1.pth").write_text(f"{home.folder}/src\n")
     for _ in range(2):
-        said = home.gofer(*words).err
+        message = home.gofer(*words).err
         assert (
-            "the run imports the project without `src/mypkg/fast.so`, which is compiled and left out" in said
+            "the run imports the project without `src/mypkg/fast.so`, which is compiled and left out"
+            in message
         )
-    assert "hint: `--include '*.so'` includes such modules" in said
+    assert "hint: `--include '*.so'` includes such modules" in message
     assert "compiled" not in home.gofer("submit", "--setup", "true", *words[1:]).err
     assert "compiled" not in home.gofer("submit", "--include", "*.so", *words[1:]).err
 
@@ -198,13 +199,13 @@ def test_python_writes_at_once_and_knows_its_commit(home: Home) -> None:
     head = ["git", "rev-parse", "HEAD"]
     commit = subprocess.check_output(head, cwd=home.folder, timeout=60, text=True).strip()
     versions = "echo $SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG $SETUPTOOLS_SCM_PRETEND_VERSION"
-    said = finish(home, "sh", "-c", f"{shown}; {versions}")
-    assert said == f"1/{commit}/main/0/{commit}\n1.2.3 1.2.3\n"
+    result = finish(home, "sh", "-c", f"{shown}; {versions}")
+    assert result == f"1/{commit}/main/0/{commit}\n1.2.3 1.2.3\n"
     assert f"commit     {commit[:12]} on main\n" in home.gofer("q", "last").out
     (home.folder / "new").write_text("")
     home.environ.update(PYTHONUNBUFFERED="", WANDB_GIT_COMMIT="mine")
-    said = finish(home, "sh", "-c", f"{shown}; {versions}")
-    assert said.startswith(f"/{commit}/main/1/mine\n1.2.4.dev0+g{commit[:8]}.d")
+    result = finish(home, "sh", "-c", f"{shown}; {versions}")
+    assert result.startswith(f"/{commit}/main/1/mine\n1.2.4.dev0+g{commit[:8]}.d")
 
 
 # A user with one right of root, to read all files: the Python of the tests may lie in root's own folder.

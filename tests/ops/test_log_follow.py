@@ -45,7 +45,7 @@ def test_every_byte_once_over_two_attempts(tmp_path: Path) -> None:
     store = FileStore(tmp_path, create=True)
     folder = RunFolder(store, RUN)
     over = threading.Event()
-    said: list[str] = []
+    messages: list[str] = []
     first = b"".join(b"one %d \xff\r\n" % number for number in range(300))
     second = b"".join(b"two %d\n" % number for number in range(300)) + b"torn"
 
@@ -59,10 +59,10 @@ def test_every_byte_once_over_two_attempts(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=write)
     thread.start()
-    got = b"".join(Follower(followed(store, lambda _: over.is_set(), said), lines=None))
+    got = b"".join(Follower(followed(store, lambda _: over.is_set(), messages), lines=None))
     thread.join()
     assert got == first + second
-    assert said == ["attempt 1 is over; following attempt 2"]
+    assert messages == ["attempt 1 is over; following attempt 2"]
 
 
 def test_a_writing_process(tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_starts_at_the_last_lines_of_the_newest_attempt() -> None:
     folder = RunFolder(store, RUN)
     folder.log(b"old\n", attempt=1)
     folder.log(b"1\n2\n3\n", attempt=2)
-    said: list[str] = []
-    assert b"".join(Follower(followed(store, lambda _: True, said), lines=2)) == b"2\n3\n"
-    assert said == []
+    messages: list[str] = []
+    assert b"".join(Follower(followed(store, lambda _: True, messages), lines=2)) == b"2\n3\n"
+    assert messages == []
 
 
 def test_following_one_attempt_ends_when_the_next_begins() -> None:
@@ -162,9 +162,9 @@ def test_a_store_that_fails_for_a_moment_costs_no_byte() -> None:
     RunFolder(inner, RUN).log(b"1\n2\n3\n")
     store = CountingStore(inner)
     store.failures = 2
-    said: list[str] = []
-    assert b"".join(Follower(followed(store, lambda _: True, said), lines=None)) == b"1\n2\n3\n"
-    assert len(said) == 1 and said[0].endswith("connection reset; trying again")
+    messages: list[str] = []
+    assert b"".join(Follower(followed(store, lambda _: True, messages), lines=None)) == b"1\n2\n3\n"
+    assert len(messages) == 1 and messages[0].endswith("connection reset; trying again")
 
 
 @pytest.mark.parametrize("failures", range(1, 6))

@@ -36,12 +36,12 @@ def test_both_places_are_one(store: Store, project: OpsProject) -> None:
         f"{names.run_key(RUN)}/run.json": b"{}",
     }.items():
         store.put(key, data)
-    said: list[str] = []
-    view = RunView(store, project.add(make_record(RUN)), lambda message: said.append(str(message)))
+    messages: list[str] = []
+    view = RunView(store, project.add(make_record(RUN)), lambda message: messages.append(str(message)))
     assert [(info.key, info.size) for info in view.list()] == [
         ("ck.log", 0), ("ck/1", 1), ("ck/2", 2), ("model", 6)
     ]  # fmt: skip
-    assert said == [
+    assert messages == [
         "`model` is both an output and a file beside the code, and the output is used; "
         "`gofer extract k9qd4x DIR` brings both"
     ]

@@ -36,17 +36,17 @@ def home(tmp_path: Path, azure: Azure) -> Iterator[AzureHome]:
 
 
 def test_packages_are_built_once_and_fetched_from_the_store(home: AzureHome) -> None:
-    said = {}
+    fields = {}
     for target in ("gpu", "itp", "vc"):
         done = home.gofer("submit", "--wait", "-t", target, "--wheels", "wheels", "python", "-c", SHOW)
         assert "packages: requirements.txt (pip)" in done.err
         assert home.log(done.out.strip()).startswith("1.0 ")
         home.gofer("extract", done.out.strip(), f"out-{target}")
-        said[target] = (home.folder / f"out-{target}/logs/1/node-0/setup.log").read_text()
-    assert "the packages are in the store for later runs" in said["gpu"]
+        fields[target] = (home.folder / f"out-{target}/logs/1/node-0/setup.log").read_text()
+    assert "the packages are in the store for later runs" in fields["gpu"]
     for target in ("itp", "vc"):
-        assert "built by an earlier run, from the store" in said[target]
-        assert "pip install" not in said[target]
+        assert "built by an earlier run, from the store" in fields[target]
+        assert "pip install" not in fields[target]
     assert package_endings(home) == {"tar.gz", "used"}
     # `prune` goes by the last use, which is now.
     home.gofer("prune", "-t", "gpu", "--yes")

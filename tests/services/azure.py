@@ -71,8 +71,8 @@ class Azure:
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **self.environ}
             )
-        told = self._facts()
-        self.base, self.plain, self.admin_token = told["base"], told["plain"], told["admin_token"]
+        result = self._facts()
+        self.base, self.plain, self.admin_token = result["base"], result["plain"], result["admin_token"]
         self.port = int(self.base.rsplit(":", 1)[1])
 
     def _facts(self) -> dict[str, str]:
@@ -82,8 +82,8 @@ class Azure:
             assert self.process.poll() is None, f"the simulator did not start: {words}"
             assert time.monotonic() < deadline, f"the simulator is not up: {words}"
             time.sleep(0.05)
-        told: dict[str, str] = json.loads((self.folder / "sim.json").read_text())
-        return told
+        output: dict[str, str] = json.loads((self.folder / "sim.json").read_text())
+        return output
 
     def kill(self) -> None:
         """With SIGKILL: its jobs go on without it, as a service's would."""

@@ -130,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
         start, end = int(first), min(int(last) if last else len(held.data), len(held.data) - 1)
         if start >= len(held.data):
             return self._answer(416)
-        told = {"content_range": f"bytes {start}-{end}/{len(held.data)}"}
-        return self._held(held, 206, held.data[start : end + 1], **told)
+        fields = {"content_range": f"bytes {start}-{end}/{len(held.data)}"}
+        return self._held(held, 206, held.data[start : end + 1], **fields)
 
     def do_DELETE(self) -> None:
         name, query, _ = self._parse()

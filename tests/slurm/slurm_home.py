@@ -54,8 +54,8 @@ class SlurmHome(Home):
 
     def completed(self, run_id: str) -> list[str]:
         """Every job of that name that ended, in the controller's own list, which forgets nothing."""
-        told = (self.slurm.folder / "logs" / "jobs.txt").read_text().splitlines()
-        return [line for line in told if f" Name={run_id} " in line]
+        output = (self.slurm.folder / "logs" / "jobs.txt").read_text().splitlines()
+        return [line for line in output if f" Name={run_id} " in line]
 
     def until_view(self, run_id: str, **wanted: Any) -> dict[str, Any]:
         """The run's JSON once these facts of it are so."""

@@ -115,8 +115,8 @@ class Drill:
             lambda: not self._slurm.call("squeue", "--noheader").strip(), "the end of all jobs", timeout_s=300
         )
         time.sleep(2.0)  # a job that a late `sbatch` sends
-        told = (self._slurm.folder / "logs" / "jobs.txt").read_text()
-        names = Counter(word[5:] for word in told.split() if word.startswith("Name="))
+        output = (self._slurm.folder / "logs" / "jobs.txt").read_text()
+        names = Counter(word[5:] for word in output.split() if word.startswith("Name="))
         for number in range(1, self.tally.runs + 1):
             run = f"r261116-{number:06d}-drill"
             if names[run] != 1:

@@ -41,9 +41,9 @@ def test_nodes_and_what_is_free(home: SlurmHome, backend: SlurmBackend) -> None:
     assert (first.state, first.gpus, first.gpus_free, first.gpu_type) == ("mixed", 4, 1, "a100")
     assert (second.state, second.gpus_free, second.cpus_free) == ("free", 4, 16)
     assert second.partitions == ("gpu", "short", "spare")
-    told = backend.describe()
-    assert told["gpus"] == {"a100": {"free": 9, "total": 12}}
-    assert (told["mine"], told["limits"]) == ({"running": 1}, [])
+    result = backend.describe()
+    assert result["gpus"] == {"a100": {"free": 9, "total": 12}}
+    assert (result["mine"], result["limits"]) == ({"running": 1}, [])
 
 
 def test_a_drained_node_is_down(home: SlurmHome, backend: SlurmBackend) -> None:

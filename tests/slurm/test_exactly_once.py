@@ -65,8 +65,8 @@ def test_a_job_is_found_after_its_answer_was_lost(home: SlurmHome) -> None:
 
 def test_a_submission_that_never_arrived_goes_out_with_the_next_command(home: SlurmHome) -> None:
     install(home, sbatch=LOST)
-    said = home.gofer("submit", "-Q", "--no-code", *COUNT, status=1).err
-    assert "does not answer" in said and "the next command that can sends it" in said
+    message = home.gofer("submit", "-Q", "--no-code", *COUNT, status=1).err
+    assert "does not answer" in message and "the next command that can sends it" in message
     run = home.view("last")["id"]
     check(home, run)
 

@@ -34,8 +34,8 @@ def program(tmp_path: Path) -> str:
 def test_eight_ranks_on_two_nodes_meet(home: SlurmHome, program: str) -> None:
     done = home.finish("-n", "8", "--launcher", "mpi", program)
     assert (done["state"], done["nodes"]) == ("succeeded", 2), done["detail"]
-    said = [home.log(done["id"], "--rank", str(rank)) for rank in range(8)]
-    assert said == [
+    output = [home.log(done["id"], "--rank", str(rank)) for rank in range(8)]
+    assert output == [
         f"mpi rank {rank} of 8 sum 28, RANK {rank} LOCAL_RANK {rank % 4} NODE_RANK {rank // 4} "
         f"OMPI_COMM_WORLD_LOCAL_RANK {rank % 4}\n"
         for rank in range(8)
@@ -47,9 +47,9 @@ def test_mpirun_as_the_command_starts_once_and_reaches_both_nodes(home: SlurmHom
     words = ("mpirun", "--allow-run-as-root", "-np", "8", "sh", "-c", f"hostname; {program}")
     done = home.finish("-n", "8", *words)
     assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 1), home.log(done["id"])
-    said = home.log(done["id"]).splitlines()
-    assert len([line for line in said if "of 8 sum 28" in line]) == 8
-    hosts = [line for line in said if "sum" not in line]
+    output = home.log(done["id"]).splitlines()
+    assert len([line for line in output if "of 8 sum 28" in line]) == 8
+    hosts = [line for line in output if "sum" not in line]
     assert sorted(hosts.count(host) for host in set(hosts)) == [4, 4]
 
 

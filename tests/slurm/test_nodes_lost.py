@@ -28,9 +28,9 @@ def test_a_run_whose_node_crashes_is_started_again_elsewhere(home: SlurmHome) ->
     first, *others = home.slurm.nodes
     home.slurm.kill_node(first)
     (done,) = home.wait(run)
-    told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
-    assert (done["state"], told[1]) == ("succeeded", (2, "succeeded", None))
-    assert told[0][0:2] == (1, "lost") and told[0][2] in ("node-failure", "preempted")
+    attempts = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
+    assert (done["state"], attempts[1]) == ("succeeded", (2, "succeeded", None))
+    assert attempts[0][0:2] == (1, "lost") and attempts[0][2] in ("node-failure", "preempted")
     assert home.log(run, "--attempt", "1").split() == ["attempt", "1", "on", first]
     assert home.log(run, "--attempt", "2").split() == ["attempt", "2", "on", others[0]]
 

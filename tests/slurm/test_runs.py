@@ -34,9 +34,9 @@ def test_eight_gpus_are_eight_ranks_on_two_nodes(home: SlurmHome) -> None:
     script = 'echo "$RANK/$WORLD_SIZE on $(hostname) sees $CUDA_VISIBLE_DEVICES"'
     done = home.finish("-n", "8", "sh", "-c", script)
     assert (done["state"], done["nodes"], done["procs"]) == ("succeeded", 2, 4)
-    said = [home.log(done["id"], "--rank", str(rank)).strip() for rank in range(8)]
+    output = [home.log(done["id"], "--rank", str(rank)).strip() for rank in range(8)]
     nodes = [home.slurm.nodes[0]] * 4 + [home.slurm.nodes[1]] * 4
-    assert said == [f"{rank}/8 on {node} sees 0,1,2,3" for rank, node in enumerate(nodes)]
+    assert output == [f"{rank}/8 on {node} sees 0,1,2,3" for rank, node in enumerate(nodes)]
 
 
 def test_a_run_without_gpus_sees_none_and_it_is_reported(home: SlurmHome) -> None:
@@ -141,8 +141,8 @@ def test_a_preempted_run_is_started_again(home: SlurmHome) -> None:
         home.until_logged(run, "attempt 1", rank=rank)
     home.slurm.call("srun", "-N1", "-pgpu", "true")
     (done,) = home.wait(run)
-    told = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
-    assert told == [(1, "lost", "preempted"), (2, "succeeded", None)]
+    attempts = [(one["number"], one["state"], one["reason"]) for one in done["attempts"]]
+    assert attempts == [(1, "lost", "preempted"), (2, "succeeded", None)]
     assert done["state"] == "succeeded"
     assert [home.log(run, "--attempt", str(number)) for number in (1, 2)] == ["attempt 1\n", "attempt 2\n"]
 
@@ -217,16 +217,16 @@ def test_a_job_that_nobody_knows_is_lost_when_patience_is_over(home: SlurmHome, 
 
 def test_a_refused_job_is_a_failed_run(home: SlurmHome) -> None:
     home.target("partition: nowhere")
-    said = home.gofer("submit", "--no-code", "true", status=1).err
-    assert "invalid partition" in said and "recorded as failed" in said
+    message = home.gofer("submit", "--no-code", "true", status=1).err
+    assert "invalid partition" in message and "recorded as failed" in message
     seen = home.view("last")
     assert (seen["state"], seen["reason"]) == ("failed", "rejected")
 
 
 def test_an_array_larger_than_the_site_takes_is_refused(home: SlurmHome) -> None:
     numbers = ",".join(str(number) for number in range(10002))
-    said = home.gofer("submit", "--no-code", "--each", f"x={numbers}", "echo", "{x}", status=1).err
-    assert "the array has 10002 rows, but this site accepts 10001 (MaxArraySize)" in said
+    message = home.gofer("submit", "--no-code", "--each", f"x={numbers}", "echo", "{x}", status=1).err
+    assert "the array has 10002 rows, but this site accepts 10001 (MaxArraySize)" in message
 
 
 def test_a_script_that_cannot_find_the_agent_says_where_to_look(home: SlurmHome) -> None:

@@ -22,9 +22,9 @@ STORE = "/shared/the store"
 
 
 def script(run: RunRecord, **options: Any) -> str:
-    said = SlurmOptions(**options)
+    result = SlurmOptions(**options)
     asked = run.job.resources.cpus is not None
-    return render(make_request(run, said, store=STORE), said, agent="0123456789abcdef", cpus_asked=asked)
+    return render(make_request(run, result, store=STORE), result, agent="0123456789abcdef", cpus_asked=asked)
 
 
 EVERYTHING: dict[str, Any] = {

@@ -43,9 +43,9 @@ def age(polling: Polling, tmp_path: Path, seconds: float) -> None:
     (path,) = tmp_path.glob("slurm/*.json")
     import msgspec
 
-    said = msgspec.json.decode(path.read_bytes(), type=ClusterAnswer)
-    said.at -= seconds
-    path.write_bytes(msgspec.json.encode(said))
+    result = msgspec.json.decode(path.read_bytes(), type=ClusterAnswer)
+    result.at -= seconds
+    path.write_bytes(msgspec.json.encode(result))
 
 
 def test_a_fresh_answer_is_used_again(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_of_two_jobs_of_one_name_the_living_counts() -> None:
 
 
 def test_rows_are_identified_by_their_index() -> None:
-    said = ClusterAnswer(jobs=[job("PENDING", row=0), job("FAILED", row=1)])
-    found = read(said, run=RunRef(f"{NAME}-1", NAME, 1))
+    result = ClusterAnswer(jobs=[job("PENDING", row=0), job("FAILED", row=1)])
+    found = read(result, run=RunRef(f"{NAME}-1", NAME, 1))
     assert (found.state, found.ended_at) == (State.FAILED, 160.0)
     assert found.detail.endswith(f"~/.gofer/slurm/{NAME}/slurm-7_1.out")
 
@@ -148,8 +148,8 @@ def test_a_refused_run_has_failed() -> None:
 
 
 def test_a_forgotten_job_is_unknown_and_then_lost() -> None:
-    said = ClusterAnswer(gone={NAME: gone()}, missing={NAME: 1000.0})
-    assert [read(said, now=now).state for now in (1000.0, 1119.0, 1120.0)] == [
+    result = ClusterAnswer(gone={NAME: gone()}, missing={NAME: 1000.0})
+    assert [read(result, now=now).state for now in (1000.0, 1119.0, 1120.0)] == [
         State.UNKNOWN,
         State.UNKNOWN,
         State.LOST,
@@ -157,8 +157,8 @@ def test_a_forgotten_job_is_unknown_and_then_lost() -> None:
 
 
 def test_the_last_attempt_in_the_books_counts() -> None:
-    said = ClusterAnswer(gone={NAME: gone(book=[job("NODE_FAIL"), job("OUT_OF_MEMORY", exit="0:125")])})
-    assert (read(said).state, read(said).reason) == (State.FAILED, Reason.OUT_OF_MEMORY)
+    result = ClusterAnswer(gone={NAME: gone(book=[job("NODE_FAIL"), job("OUT_OF_MEMORY", exit="0:125")])})
+    assert (read(result).state, read(result).reason) == (State.FAILED, Reason.OUT_OF_MEMORY)
 
 
 def test_an_answer_with_lone_surrogates_is_kept(tmp_path: Path) -> None:

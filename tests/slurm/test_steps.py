@@ -41,8 +41,8 @@ def test_srun_on_two_nodes_starts_a_task_for_each_gpu(tmp_path: Path, slurm: Slu
     (home.folder / "task.sh").write_text('echo "$SLURM_PROCID of $SLURM_NTASKS on $(hostname)"\n')
     run = home.gofer("submit", "-Q", "--wait", "-n", "8", "srun", "sh", "task.sh").out.strip()
     nodes = [slurm.nodes[0]] * 4 + [slurm.nodes[1]] * 4
-    said = sorted(home.log(run).splitlines())
-    assert said == [f"{task} of 8 on {node}" for task, node in enumerate(nodes)]
+    output = sorted(home.log(run).splitlines())
+    assert output == [f"{task} of 8 on {node}" for task, node in enumerate(nodes)]
 
 
 def test_the_submit_folder_is_the_copy_of_the_code(tmp_path: Path, slurm: Slurm) -> None:

@@ -184,6 +184,6 @@ def test_several_at_once_on_one_folder_and_store(project: SnapshotProject) -> No
     for _ in range(3):
         project.write({"d1/f1": os.urandom(10)})
         runs = [start_take(project) for _ in range(4)]
-        said = {run.communicate(timeout=60)[0] for run in runs}
-        assert said == {f"ready\n{project.take().id}\n"}
+        output = {run.communicate(timeout=60)[0] for run in runs}
+        assert output == {f"ready\n{project.take().id}\n"}
     assert describe(project.restore(project.take().id)) == describe(project.folder)

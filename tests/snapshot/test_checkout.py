@@ -232,8 +232,8 @@ def test_several_at_once_share_one_folder(project: SnapshotProject) -> None:
     snapshot = project.take().id
     folder = project.root / "code"
     runs = [start_restore(project, snapshot, folder) for _ in range(4)]
-    said = [run.communicate(timeout=60)[0].split() for run in runs]
-    assert ["ready", "False"] in said and all(words[1] in ("False", "True") for words in said)
+    output = [run.communicate(timeout=60)[0].split() for run in runs]
+    assert ["ready", "False"] in output and all(words[1] in ("False", "True") for words in output)
     assert describe(folder) == describe(project.folder)
     assert sorted(path.name for path in project.root.glob("code*")) == ["code", "code.snapshot"]
 

@@ -268,12 +268,12 @@ def test_what_cannot_be_read_is_named_with_the_line_that_leaves_it_out(
     path.mkdir() if kind == "folder" else path.write_text("x")
     path.chmod(0)
     asked = [sys.executable, "-c", UNREADABLE, str(project.folder), str(project.cache)]
-    said = subprocess.run(
+    output = subprocess.run(
         asked, capture_output=True, text=True, check=True, timeout=60, preexec_fn=without_privileges
     ).stdout
     path.chmod(0o755)
-    assert f"cannot read the {kind} `{path}`: Permission denied" in said
-    assert f"`{line}`" in said
+    assert f"cannot read the {kind} `{path}`: Permission denied" in output
+    assert f"`{line}`" in output
     project.write({".goferignore": line})
     assert project.taken() == [".goferignore", "sub/ok"]
 

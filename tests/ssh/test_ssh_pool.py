@@ -64,8 +64,8 @@ def test_a_run_that_waits_says_why_from_any_folder(home: Home, tmp_path: Path) -
     holding = [home.submit("-c", "pool", "--cpus", str(cpus), *HOLD) for _ in range(2)]
     assert len({host_of(home, run) for run in holding}) == 2
     third = home.submit("-c", "pool", "--cpus", str(cpus), "true")
-    said = home.gofer("why", third, cwd=tmp_path).out
-    assert "CPU" in said and "held by" in said
+    output = home.gofer("why", third, cwd=tmp_path).out
+    assert "CPU" in output and "held by" in output
     home.gofer("abort", "--grace", "0s", third, *holding, cwd=tmp_path)
 
 

@@ -22,8 +22,8 @@ class Place:
         self.folder = folder
         search = os.pathsep.join([str(folder), os.environ["PATH"]])
         # Without these azure-identity looks for a managed identity on the network first.
-        told = {"AZURE_TOKEN_CREDENTIALS": "AzureCliCredential", "HOME": str(folder)}
-        self.environ = {**os.environ, **told, "PATH": search, "SSL_CERT_FILE": str(certificates.authority)}
+        fields = {"AZURE_TOKEN_CREDENTIALS": "AzureCliCredential", "HOME": str(folder)}
+        self.environ = {**os.environ, **fields, "PATH": search, "SSL_CERT_FILE": str(certificates.authority)}
 
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Code in a process of its own: what is trusted is read once in each."""

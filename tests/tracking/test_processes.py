@@ -95,7 +95,7 @@ def test_eight_writers_at_once_on_a_ledger_that_is_not_there_yet(tmp_path: Path)
 def test_a_killed_writer_leaves_whole_groups_only(tmp_path: Path, seed: int) -> None:
     path, chance = tmp_path / "ledger.db", random.Random(seed)
     Ledger.open(path).close()
-    told = 0
+    result = 0
     for me in range(5):
         writer = start(INSERTER, path, me)
         go(writer)
@@ -103,12 +103,12 @@ def test_a_killed_writer_leaves_whole_groups_only(tmp_path: Path, seed: int) -> 
         writer.stdout.readline()
         time.sleep(chance.uniform(0, 0.08))
         writer.send_signal(signal.SIGKILL)
-        told += 1 + len(writer.communicate()[0].splitlines())
+        result += 1 + len(writer.communicate()[0].splitlines())
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with Ledger.open(path) as ledger:
         heads = ledger.select(Query(kinds=("group",)))
-        assert told <= len(heads) <= told + 5  # each may have been killed between commit and print
+        assert result <= len(heads) <= result + 5  # each may have been killed between commit and print
         assert {len(ledger.rows_of(head.id)) for head in heads} == {200}
         assert {head.counts["pending"] for head in heads} == {200}
         ledger.insert([run()])

@@ -59,8 +59,8 @@ def test_profiles_stand_side_by_side(home: Home, az: Program, tmp_path: Path) ->
 
 def test_a_login_in_another_cloud(home: Home, az: Program) -> None:
     """The folder is kept with the profile until the logout; `az` gets it in its own variable."""
-    told = json.loads(home.gofer("login", "--profile", "gov", "--cloud", "usgov", "--json").out)
-    assert told["cloud"] == "usgov"
+    output = json.loads(home.gofer("login", "--profile", "gov", "--cloud", "usgov", "--json").out)
+    assert output["cloud"] == "usgov"
     assert az.calls[-1]["cloud"] == "AzureUSGovernment"
     assert [show(home, name)["cloud"] for name in ("gov", "default")] == ["usgov", "azure"]
     assert show(home, "gov", AZURE_CLOUD_NAME="AzureChinaCloud")["cloud"] == "china"
@@ -81,8 +81,8 @@ def test_which_profile_is_in_use(home: Home, az: Program) -> None:
     assert (show(home)["profile"], show(home)["chosen_by"]) == ("work", "`gofer account use`")
     assert show(home, GOFER_AZURE_PROFILE="home")["profile"] == "home"
     assert show(home, AZURE_CONFIG_DIR="/elsewhere")["folder"] == "/elsewhere"
-    told = home.gofer("account", "use", "home", env={"GOFER_AZURE_PROFILE": "work"})
-    assert "env GOFER_AZURE_PROFILE takes precedence" in told.err
+    done = home.gofer("account", "use", "home", env={"GOFER_AZURE_PROFILE": "work"})
+    assert "env GOFER_AZURE_PROFILE takes precedence" in done.err
     home.gofer("account", "use", "default")
     assert show(home)["profile"] == "default"
 
@@ -185,10 +185,10 @@ def test_tokens_show_their_expiry_and_are_removed_at_logout(home: Home, az: Prog
     )
     assert asked.stdout.strip() == TOKEN, asked.stderr
     assert az.calls[-1]["folder"] == str(home.path / "azure" / "work")
-    told = home.gofer("account", "show")
-    assert "https://management.azure.com/.default: " in told.out
+    done = home.gofer("account", "show")
+    assert "https://management.azure.com/.default: " in done.out
     assert 3000 < show(home)["tokens"][0]["left_s"] <= 3600
-    assert TOKEN not in told.out + told.err
+    assert TOKEN not in done.out + done.err
     (kept,) = [path for path in home.path.rglob("*.json") if TOKEN in path.read_text(errors="replace")]
     assert stat.S_IMODE(os.stat(kept).st_mode) == 0o600
     assert show(home, "default")["tokens"] == []

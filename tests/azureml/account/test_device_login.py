@@ -53,10 +53,10 @@ def login_check(home: Home, *, status: int) -> dict[str, Any]:
 def test_a_code_and_then_commands_without_one(home: Home, azure: Azure) -> None:
     gone = ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
     home.environ |= {name: value for name, value in azure.env().items() if name not in gone}
-    told = sign_in(home, azure)
-    facts = json.loads(told.out)
+    result = sign_in(home, azure)
+    facts = json.loads(result.out)
     assert facts["device_login"]
-    assert re.search(r"code [A-Z0-9-]+", told.err), told.err
+    assert re.search(r"code [A-Z0-9-]+", result.err), result.err
     home.gofer("account", "use", "work")
     lose_tokens(home)
     login = login_check(home, status=0)

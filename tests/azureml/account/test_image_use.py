@@ -46,8 +46,8 @@ dockers:
 
 def is_planned(home: Home, target: str, image: str) -> bool:
     """Whether a run there would have the environment that gofer makes for that image."""
-    told = home.gofer("-c", target, "submit", "--no-code", "--dry-run", "true").out
-    return "/versions/".join(environment_of_image(image)) in told
+    output = home.gofer("-c", target, "submit", "--no-code", "--dry-run", "true").out
+    return "/versions/".join(environment_of_image(image)) in output
 
 
 def test_a_run_on_singularity_waits_for_its_wrapped_image(home: Home, docker: Program) -> None:

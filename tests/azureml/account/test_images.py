@@ -150,9 +150,9 @@ def test_a_step_that_fails_leaves_no_record(home: Home, docker: Program) -> None
 
 def test_a_daemon_that_is_away_and_a_podman_that_works(home: Home, docker: Program, tmp_path: Path) -> None:
     docker.set(daemon=False)
-    told = wrap(home, "mine", status=1)
-    assert told["done"] == "written"
-    assert "Cannot connect to the Docker daemon" in told["why"]
+    result = wrap(home, "mine", status=1)
+    assert result["done"] == "written"
+    assert "Cannot connect to the Docker daemon" in result["why"]
     podman = install_docker(tmp_path / "bin", name="podman", registry={BASE: {}})
     podman.set(passwords={"reg.invalid": ["me", PASSWORD]})
     assert wrap(home, "mine")["done"] == "built"
@@ -214,8 +214,8 @@ def test_entries_that_cannot_be(home: Home, entry: str, words: str) -> None:
 
 def test_the_page_has_every_key() -> None:
     page = (Path(__file__).parents[3] / "docs" / "images.md").read_text()
-    told = set(re.findall(r"^\| `dockers\.NAME\.(\w+)` \|", page, re.MULTILINE))
-    assert told == set(DockerSection.__struct_fields__)
+    result = set(re.findall(r"^\| `dockers\.NAME\.(\w+)` \|", page, re.MULTILINE))
+    assert result == set(DockerSection.__struct_fields__)
 
 
 def test_listed_and_shown(home: Home, docker: Program) -> None:

@@ -145,9 +145,9 @@ def test_without_a_login_in_one_tenant_the_other_tenant_works(tenants: TwoTenant
     tenants.azure.wait(theirs)
     until(lambda: tenants.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
     for words in (("list", "runs"), ("q", theirs)):
-        told = tenants.home.gofer(*words).err
-        assert "warning: nobody is signed in to Azure in the profile `customer`" in told
-        assert "hint: `gofer login --profile customer`" in told
+        message = tenants.home.gofer(*words).err
+        assert "warning: nobody is signed in to Azure in the profile `customer`" in message
+        assert "hint: `gofer login --profile customer`" in message
     refused = tenants.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
     assert "`gofer login --profile customer`" in refused.err
     assert "succeeded" in tenants.home.gofer("q", ours).out
@@ -237,8 +237,8 @@ def test_a_profile_that_is_not_there(tenants: TwoTenants) -> None:
     assert "the target `theirs` names the Azure profile `custmer`, which does not exist" in done.err
     assert "hint: did you mean `customer`? `gofer login --profile custmer` creates it" in done.err
     assert tenants.submit("ours", "true")
-    told = tenants.home.gofer("account", "list").err
-    assert "warning: `theirs` would use the profile `custmer`" in told
+    message = tenants.home.gofer("account", "list").err
+    assert "warning: `theirs` would use the profile `custmer`" in message
     tenants.write(("profile: customer", "profile: ../up"))
     assert (
         "gofer.yaml:7: `targets.theirs.profile`" in tenants.home.gofer("target", "show", "ours", status=2).err
@@ -251,8 +251,10 @@ def test_no_profile_is_needed_if_the_environment_has_a_login(tenants: TwoTenants
     principal = {name: tenants.azure.env()[name] for name in PRINCIPAL}
     tenants.folders()
     assert "cpu-cluster" in tenants.home.gofer("target", "show", "ours", env=principal).out
-    said = tenants.home.gofer("account", "list", env=principal).err
-    assert said.startswith("service principal ") and said.endswith("takes precedence over all of them\n")
+    message = tenants.home.gofer("account", "list", env=principal).err
+    assert message.startswith("service principal ") and message.endswith(
+        "takes precedence over all of them\n"
+    )
     checks = json.loads(tenants.home.gofer("doctor", "azure", "ours", "--json", env=principal).out)
     assert next(one for one in checks if one["name"] == "login")["detail"].startswith("principal ")
     assert tenants.folders() == set()
@@ -271,9 +273,9 @@ def test_the_profile_of_each_target(tenants: TwoTenants) -> None:
     table = tenants.home.gofer("account").out.splitlines()
     assert [line.split()[0] for line in table if line.endswith(" ours")] == ["default"]
     tenants.home.configure("targets: [")
-    told = tenants.home.gofer("account", "list")
-    assert "warning: " in told.err
-    assert "customer" in told.out
+    done = tenants.home.gofer("account", "list")
+    assert "warning: " in done.err
+    assert "customer" in done.out
 
 
 def test_the_doctor_looks_at_each_login(tenants: TwoTenants) -> None:

@@ -150,9 +150,9 @@ def test_a_datastore_that_is_not_there(home: AzureHome, azure: Azure) -> None:
 
 def test_the_expiry_of_a_users_own_datastore_is_reported_at_submit(home: AzureHome, azure: Azure) -> None:
     _own(home, azure, days=1)
-    said = home.gofer("submit", "--no-code", "true").err
-    assert "warning: the SAS of the datastore `mine` ends at " in said
-    assert "leave `datastore` out of the target" in said
+    message = home.gofer("submit", "--no-code", "true").err
+    assert "warning: the SAS of the datastore `mine` ends at " in message
+    assert "leave `datastore` out of the target" in message
     checks = json.loads(home.gofer("doctor", "azure", "aml", "--json", status=None).out)
     (check,) = [one for one in checks if one["name"] == "target aml datastore"]
     assert check["status"] == "warn" and "the SAS in it ends at" in check["detail"], check

@@ -145,8 +145,8 @@ def test_the_question_and_the_answer_are_the_official_ones(azure: Azure) -> None
     assert body == {"filter": question, "orderBy": "createdUtc desc", "top": 5}
     path = f"/history/v1.0{azure.workspace}/experiments/many/runs:query"
     _, answer = azure.ask("POST", path, body)
-    told = PaginatedRunList(answer).value or []
-    assert [(run.run_id, run.status, run.created_by and run.created_by.user_name) for run in told] == [
+    result = PaginatedRunList(answer).value or []
+    assert [(run.run_id, run.status, run.created_by and run.created_by.user_name) for run in result] == [
         ("many-020", "Failed", "Zoe O'Brien")
     ]
 

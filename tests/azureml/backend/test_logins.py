@@ -76,9 +76,11 @@ def test_a_service_principal(person: Person) -> None:
 
 
 def test_a_secret_that_is_wrong(person: Person) -> None:
-    said = person.run(ASK, AZURE_CLIENT_SECRET="dummy-wrong")
-    assert said.startswith("CredentialError the login of the service principal") and "AADSTS7000215" in said
-    assert "dummy-wrong" not in said
+    result = person.run(ASK, AZURE_CLIENT_SECRET="dummy-wrong")
+    assert (
+        result.startswith("CredentialError the login of the service principal") and "AADSTS7000215" in result
+    )
+    assert "dummy-wrong" not in result
 
 
 def test_a_principal_that_another_service_vouches_for(person: Person) -> None:
@@ -87,9 +89,11 @@ def test_a_principal_that_another_service_vouches_for(person: Person) -> None:
     person.environ["AZURE_FEDERATED_TOKEN_FILE"] = str(voucher)
     assert person.run(ASK).startswith(f"GoferError `{voucher}` cannot be read: ")
     voucher.write_text("dummy-of-somebody-else\n")
-    said = person.run(ASK)
-    assert said.startswith("CredentialError the login of the service principal") and "AADSTS700211" in said
-    assert "dummy-of-somebody-else" not in said
+    result = person.run(ASK)
+    assert (
+        result.startswith("CredentialError the login of the service principal") and "AADSTS700211" in result
+    )
+    assert "dummy-of-somebody-else" not in result
     voucher.write_text(f"{VOUCHER}\n")
     assert person.run(ASK).startswith("principal ") and person.run(ASK).endswith(" 1")
 
@@ -101,8 +105,8 @@ def test_a_principal_with_a_certificate(person: Person) -> None:
     argv += ["-keyout", f"{key}.key", "-out", f"{key}.crt"]
     subprocess.run(argv, check=True, capture_output=True, timeout=60)
     key.write_text(Path(f"{key}.key").read_text() + Path(f"{key}.crt").read_text())
-    said = person.run(ASK, AZURE_CLIENT_CERTIFICATE_PATH=str(key))
-    assert said.startswith("principal ") and said.endswith(" 1")
+    result = person.run(ASK, AZURE_CLIENT_CERTIFICATE_PATH=str(key))
+    assert result.startswith("principal ") and result.endswith(" 1")
 
 
 @pytest.mark.parametrize("proof", ["AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE"])
@@ -137,16 +141,16 @@ def test_a_service_that_fails_once_is_asked_again(person: Person, azure: Azure) 
 
 
 def test_a_secret_is_not_sent_without_encryption(person: Person) -> None:
-    told = person.run("AzureCredential(folder, authority='http://127.0.0.1:1').token(cloud.scope)")
-    assert told == "CredentialError the secret would be sent to `127.0.0.1:1` without encryption"
+    output = person.run("AzureCredential(folder, authority='http://127.0.0.1:1').token(cloud.scope)")
+    assert output == "CredentialError the secret would be sent to `127.0.0.1:1` without encryption"
 
 
 def test_a_managed_identity(person: Person, azure: Azure) -> None:
     for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET", "AZURE_TENANT_ID"):
         person.environ.pop(name)
     secret = (azure.folder / "node.token").read_text()
-    said = person.run(ASK, IDENTITY_ENDPOINT=f"{azure.plain}/msi/identity", IDENTITY_HEADER=secret)
-    assert said == "managed identity 1"
+    result = person.run(ASK, IDENTITY_ENDPOINT=f"{azure.plain}/msi/identity", IDENTITY_HEADER=secret)
+    assert result == "managed identity 1"
 
 
 def test_nobody_and_then_a_device_code(person: Person, azure: Azure) -> None:
@@ -187,15 +191,15 @@ def test_clouds_by_name(person: Person) -> None:
     person.environ.pop("ARM_CLOUD_METADATA_URL")
     person.environ.pop("AZURE_AUTHORITY_HOST")
     assert person.run("print(cloud.arm)") == "https://management.azure.com"
-    said = person.run(
+    output = person.run(
         "print([find_cloud(in_cloud(name, os.environ), folder).arm for name in ('usgov', 'china')])"
     )
-    assert said.split("'")[1::2] == [
+    assert output.split("'")[1::2] == [
         "https://management.usgovcloudapi.net",
         "https://management.chinacloudapi.cn",
     ]
-    told = person.run("find_cloud(in_cloud('moon', os.environ), folder)")
-    assert "gofer does not know an Azure cloud `moon`" in told
+    text = person.run("find_cloud(in_cloud('moon', os.environ), folder)")
+    assert "gofer does not know an Azure cloud `moon`" in text
 
 
 def test_the_cloud_that_az_is_in(person: Person) -> None:

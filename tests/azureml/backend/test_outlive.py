@@ -62,8 +62,8 @@ def test_a_run_continues_after_a_preemption_and_a_kill(basic: AzureHome, azure: 
     azure.admin("POST", f"/jobs/{run}/resume", {})
     basic.gofer("wait", run, "--timeout", "280")
     found = json.loads(basic.gofer("query", "--json", run).out)
-    told = [(one["number"], one["state"], one["reason"]) for one in found["attempts"]]
-    assert told == [(1, "lost", "preempted"), (2, "lost", "node-failure"), (3, "succeeded", None)]
+    attempts = [(one["number"], one["state"], one["reason"]) for one in found["attempts"]]
+    assert attempts == [(1, "lost", "preempted"), (2, "lost", "node-failure"), (3, "succeeded", None)]
     logs = [basic.log(run, "--attempt", str(number)) for number in (1, 2, 3)]
     assert logs[0] == "begins at 0 with []\n"
     assert logs[1:] == [f"begins at {step} with ['last-0.ckpt']\n" for step in (3, 6)]

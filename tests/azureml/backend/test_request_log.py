@@ -23,15 +23,15 @@ def secrets_of(home: AzureHome) -> list[str]:
 
 def test_logged_requests_have_no_private_values(home: AzureHome, azure: Azure) -> None:
     run = json.loads(home.gofer("submit", "--json", "echo", "hello").out)["id"]
-    said = home.gofer("--debug", "submit", "echo", "again").err
-    assert "Request method: 'PUT'" in said and f"{azure.base}/subscriptions/" in said
+    message = home.gofer("--debug", "submit", "echo", "again").err
+    assert "Request method: 'PUT'" in message and f"{azure.base}/subscriptions/" in message
     azure.wait(run)
     for words in (["--debug", "q", run], ["q", run, "--debug"], ["list", "jobs", "--server", "--debug"]):
-        told = home.gofer(*words).err
-        said += told
-    assert "/details" in said and "REDACTED" in said
+        text = home.gofer(*words).err
+        message += text
+    assert "/details" in message and "REDACTED" in message
     for secret in secrets_of(home):
-        assert secret not in said
+        assert secret not in message
 
 
 def test_each_request_is_logged_once(home: AzureHome) -> None:

@@ -55,8 +55,8 @@ def test_secrets_are_only_in_the_handoff_objects(home: AzureHome, azure: Azure) 
     assert SECRET not in json.dumps(job) and job["properties"]["environmentVariables"] == {"PLAIN": "seen"}
     assert f"me/gofer/rooms/{run}/private.json" in home.blobs("rooms")
     client = azure.blob_client().get_container_client(home.container)
-    told = [name for name in home.blobs() if SECRET.encode() in client.download_blob(name).readall()]
-    assert told == [f"me/gofer/rooms/{run}/private.json"]
+    entries = [name for name in home.blobs() if SECRET.encode() in client.download_blob(name).readall()]
+    assert entries == [f"me/gofer/rooms/{run}/private.json"]
     azure.admin("POST", "/hold", {"held": False})
     assert ended(home, run)["state"] == "succeeded"
     assert str(len(SECRET) + 3) in home.gofer("query", run).out

@@ -84,19 +84,19 @@ def test_wait_continues_while_the_service_does_not_answer(
         text=True,
     )
     assert waiting.stderr is not None
-    said = waiting.stderr.readline()
-    assert "running" in said or "queued" in said or "starting" in said, said
+    output = waiting.stderr.readline()
+    assert "running" in output or "queued" in output or "starting" in output, output
     azure.fault("status", "/jobs", count=1000, status=403)
     try:
-        while "still waiting" not in said:
+        while "still waiting" not in output:
             line = waiting.stderr.readline()
-            assert line, said
-            said += line
+            assert line, output
+            output += line
     finally:
         azure.admin("DELETE", "/faults")
         go.touch()
     out, rest = waiting.communicate(timeout=200)
-    assert (waiting.returncode, out) == (0, f"{run} succeeded\n"), said + rest
+    assert (waiting.returncode, out) == (0, f"{run} succeeded\n"), output + rest
     assert "connection restored" in rest
 
 

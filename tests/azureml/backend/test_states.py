@@ -106,7 +106,7 @@ def test_what_is_kept_of_a_job_is_nothing_that_it_was_given() -> None:
 
 
 def test_an_error_is_shown_with_its_innermost_code() -> None:
-    said = {
+    message = {
         "error": {
             "error": {
                 "code": "UserError",
@@ -118,7 +118,7 @@ def test_an_error_is_shown_with_its_innermost_code() -> None:
             }
         }
     }
-    error = error_of(said)
+    error = error_of(message)
     assert error == {
         "code": "JobExecutionError",
         "message": "Execution failed. Process 'worker 0' exited with code 3",
@@ -137,8 +137,8 @@ def test_a_time_limit_of_the_service_is_no_cancel() -> None:
 
 
 def reading(note: RunNote | None, *, missing_s: float = 0.0) -> Any:
-    said = ClusterAnswer(gone={RUN: {"rows": [None]}}, missing={RUN: 1000.0 - missing_s})
-    return AzureStatus(said, {RUN: note}, patience_s=600.0, now=1000.0).of([RunRef(RUN)]).get(RUN)
+    result = ClusterAnswer(gone={RUN: {"rows": [None]}}, missing={RUN: 1000.0 - missing_s})
+    return AzureStatus(result, {RUN: note}, patience_s=600.0, now=1000.0).of([RunRef(RUN)]).get(RUN)
 
 
 def test_a_run_that_the_service_does_not_have() -> None:

@@ -153,6 +153,6 @@ def test_an_az_that_says_something_else(tmp_path: Path, login_environ: dict[str,
 def test_tokens_are_passed_to_the_function_that_masks_them(
     tmp_path: Path, login_environ: dict[str, str]
 ) -> None:
-    told: list[str] = []
-    found = credential_of(tmp_path, login_environ, remember=told.append).token(SCOPE)
-    assert told == [found.value]
+    messages: list[str] = []
+    found = credential_of(tmp_path, login_environ, remember=messages.append).token(SCOPE)
+    assert messages == [found.value]

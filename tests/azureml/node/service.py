@@ -41,7 +41,7 @@ class Ended(NamedTuple):
 def request(command: Sequence[str], **more: Any) -> dict[str, Any]:
     """The node request of a run: the fields of gofer.backends.node_request and those of the backend."""
     layout = {"nodes": more.pop("nodes", 1), "procs_per_node": more.pop("procs", 1)}
-    told = {
+    fields = {
         "id": "20260101-000000-" + uuid4().hex[:5],
         "target": "cloud",
         "snapshot": None,
@@ -62,7 +62,7 @@ def request(command: Sequence[str], **more: Any) -> dict[str, Any]:
         "columns": [],
         "rows": [],
     }
-    return {**told, **more}
+    return {**fields, **more}
 
 
 def _as_the_service_has_it(name: str, nodes: int) -> ServiceJob:
@@ -213,8 +213,8 @@ class Service:
             "store": more.pop("spec", self.spec),
             "folders": more.pop("folders_spec", {}),
         }
-        told = request(command, **more)
-        job = Job(self._place / f"job-{len(self.jobs)}", self.objects, told, private)
+        fields = request(command, **more)
+        job = Job(self._place / f"job-{len(self.jobs)}", self.objects, fields, private)
         self.jobs.append(job)
         return job
 

@@ -65,8 +65,8 @@ def test_a_failure_that_its_agent_could_not_write_down_is_the_services_to_tell()
 def test_the_nodes_and_the_readers_of_a_folder_come_to_the_same_words() -> None:
     record = {"state": "lost", "reason": "preempted", "detail": "d", "exit_code": None, "started_at": 1.0}
     record |= {"ended_at": 2.0, "elapsed_s": 1.0}
-    told = retries.earlier(1, AttemptRecords([record, None], True), 1.0, "the service started it again")
-    assert (told["state"], told["reason"], told["detail"]) == (
+    result = retries.earlier(1, AttemptRecords([record, None], True), 1.0, "the service started it again")
+    assert (result["state"], result["reason"], result["detail"]) == (
         "lost",
         "preempted",
         "the service started it again",

@@ -149,8 +149,8 @@ def test_what_failed_because_another_node_was_ended_does_not_end_the_run(service
     job = service.job(["sh", "-c", "echo $GOFER_ATTEMPT"], nodes=2)
     times = {"started_at": 1.0, "ended_at": 2.0, "elapsed_s": 1.0, "first_failure": None, "detail": None}
     failed = {"state": "failed", "reason": "exit-code", "exit_code": 1, **times}
-    told = {"state": "lost", "reason": "preempted", "exit_code": 143, **times}
-    for node, record in enumerate((failed, told)):
+    fields = {"state": "lost", "reason": "preempted", "exit_code": 143, **times}
+    for node, record in enumerate((failed, fields)):
         job.objects.put(job.key(f"attempts/1/node-{node}/exit.json"), json.dumps(record).encode())
     assert [one.status for one in job.run()] == [0, 0], job.output(0, "err")
     assert [(one["number"], one["reason"]) for one in job.end()["attempts"]] == [(1, "preempted"), (2, None)]

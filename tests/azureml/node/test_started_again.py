@@ -201,9 +201,9 @@ def test_no_attempt_runs_its_command_twice_however_often_it_is_killed(
 def ended_well(job: Job, nodes: int) -> None:
     """What an earlier life left in the store whose ranks have all ended well."""
     record = {"state": "succeeded", "reason": None, "detail": None, "exit_code": 0, "started_at": 5.0}
-    told = json.dumps({**record, "ended_at": 6.0, "elapsed_s": 1.0}).encode()
+    result = json.dumps({**record, "ended_at": 6.0, "elapsed_s": 1.0}).encode()
     for node in range(nodes):
-        job.objects.put(job.key(f"attempts/1/node-{node}/exit.json"), told)
+        job.objects.put(job.key(f"attempts/1/node-{node}/exit.json"), result)
     job.objects.put(f"told/{job.id}/run/begun.1", b'{"at": 5.0}')
 
 

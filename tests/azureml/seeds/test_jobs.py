@@ -231,10 +231,10 @@ def test_no_credential_reaches_the_service_or_a_record(act: OlderToolHome) -> No
     path.write_text(path.read_text().replace("env:\n", f"env:\n   WANDB_API_KEY: {canary}\n", 1))
     run_id = act.gofer("submit", "--wait", "sh", "-c", "echo ${#WANDB_API_KEY}").out.strip()
     assert act.log(run_id) == f"{len(canary)}\n"
-    said = json.dumps(act.azure.arm("GET", f"/jobs/{run_id}")) + json.dumps(act.azure.job(run_id))
-    said += act.gofer("config", "show").out + act.gofer("q", run_id, "--json").out
+    result = json.dumps(act.azure.arm("GET", f"/jobs/{run_id}")) + json.dumps(act.azure.job(run_id))
+    result += act.gofer("config", "show").out + act.gofer("q", run_id, "--json").out
     kept = [path for path in act.path.rglob("*") if path.is_file() and "ledger" in path.name]
-    for text in [said, *(path.read_bytes().decode("latin-1") for path in kept)]:
+    for text in [result, *(path.read_bytes().decode("latin-1") for path in kept)]:
         assert canary not in text
         assert act.accounts[0].key not in text
 
@@ -250,11 +250,11 @@ def test_stopping_the_watching_leaves_the_run_alone(act: OlderToolHome) -> None:
         stderr=subprocess.PIPE,
     )
     assert watching.stderr is not None
-    said = ""
-    while "running" not in said:
+    result = ""
+    while "running" not in result:
         line = watching.stderr.readline().decode()
-        assert line, said
-        said += line
+        assert line, result
+        result += line
     watching.send_signal(signal.SIGINT)
     _, rest = watching.communicate(timeout=60)
     assert watching.returncode == 130

@@ -65,10 +65,10 @@ def test_a_package_of_requirements_txt_can_be_imported(act: OlderToolHome, inter
     act.write("use.py", USE)
     run_id = act.gofer("submit", "--wait", str(interpreter), "use.py").out.strip()
     assert act.log(run_id) == "demo 1.0 rank 0\n"
-    said = set_up_log(act, run_id)
+    result = set_up_log(act, run_id)
     # Once for the four processes of the node, and seen.
-    assert said.count(f"+ {interpreter} -m pip install") == 1
-    assert "Successfully installed demo-1.0" in said
+    assert result.count(f"+ {interpreter} -m pip install") == 1
+    assert "Successfully installed demo-1.0" in result
 
 
 def test_packages_take_the_place_of_the_requirements_step(act: OlderToolHome) -> None:
@@ -79,15 +79,15 @@ def test_packages_take_the_place_of_the_requirements_step(act: OlderToolHome) ->
     first = act.gofer("submit", "--wait", "python", "use.py")
     assert "packages: requirements.txt (pip)" in first.err
     assert act.log(first.out.strip()) == "demo 1.0 rank 0\n"
-    said = set_up_log(act, first.out.strip())
-    assert said.count("pip install") == 1
-    assert said.index("the packages are ready") < said.index("compiled with 1.0")
+    output = set_up_log(act, first.out.strip())
+    assert output.count("pip install") == 1
+    assert output.index("the packages are ready") < output.index("compiled with 1.0")
     again = act.gofer("submit", "--wait", "python", "use.py").out.strip()
     assert act.log(again) == "demo 1.0 rank 0\n"
-    said = set_up_log(act, again)
-    assert "pip install" not in said
-    assert "from the store" in said
-    assert "compiled with 1.0" in said
+    output = set_up_log(act, again)
+    assert "pip install" not in output
+    assert "from the store" in output
+    assert "compiled with 1.0" in output
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ def test_the_clock_of_the_service_may_be_wrong(azure: Azure) -> None:
         request = urllib.request.Request(f"{azure.base}/metadata/endpoints?api-version=2022-09-01")
         context = ssl.create_default_context(cafile=str(azure.ca))
         with urllib.request.urlopen(request, context=context, timeout=60) as answer:
-            told = parsedate_to_datetime(answer.headers["Date"]).timestamp()
+            result = parsedate_to_datetime(answer.headers["Date"]).timestamp()
     finally:
         azure.admin("POST", "/clock", {"skew_s": 0})
-    assert told == pytest.approx(time.time() - 7200, abs=120)
+    assert result == pytest.approx(time.time() - 7200, abs=120)
 
 
 def test_an_unknown_kind_is_refused(azure: Azure) -> None:

@@ -32,17 +32,17 @@ def test_up_twice_and_down(tmp_path: Path) -> None:
         assert script("up", folder) == wait_for_output
         pids = [int((folder / f"{name}.pid").read_text()) for name in ("sim", "azurite")]
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
-        told = json.loads((folder / "sim.json").read_text())
+        output = json.loads((folder / "sim.json").read_text())
         assert wait_for_output.startswith(f". {folder}/exports.sh\ncd {folder}/project ")
         exports = (folder / "exports.sh").read_text()
         env = dict(shlex.split(line)[1].split("=", 1) for line in exports.splitlines())
-        assert env["ARM_CLOUD_METADATA_URL"].startswith(told["base"])
+        assert env["ARM_CLOUD_METADATA_URL"].startswith(output["base"])
         assert Path(env["SSL_CERT_FILE"]).exists()
         targets = yaml.safe_load((folder / "project/gofer.yaml").read_text())["targets"]
         assert [targets[name].get("platform", "aml") for name in targets] == ["aml", "itp", "singularity"]
         asked = ["curl", "-sf", "--cacert", env["SSL_CERT_FILE"], env["ARM_CLOUD_METADATA_URL"]]
         done = subprocess.run(asked, capture_output=True, timeout=60, check=True)
-        assert json.loads(done.stdout)[0]["resourceManager"] == told["base"] + "/"
+        assert json.loads(done.stdout)[0]["resourceManager"] == output["base"] + "/"
         # What is about to end is renewed, and what runs with it started again.
         for name in ("ca.pem", "chain.pem"):
             (folder / name).unlink()

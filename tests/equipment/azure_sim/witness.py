@@ -70,15 +70,15 @@ def ended(name: str) -> str:
 
 def streamed(name: str) -> str:
     """What `stream` prints. It shows logs only of a job that it finds at work, hence the file `go`."""
-    said = io.StringIO()
+    result = io.StringIO()
     release = threading.Thread(target=let_go, args=(details_asked(),))
     release.start()
     try:
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(result):
             ML.jobs.stream(name)
     finally:
         release.join()
-    return said.getvalue()
+    return result.getvalue()
 
 
 def let_go(before: int) -> None:
@@ -112,12 +112,17 @@ def code_and_data() -> Any:
         experiment_name="witness",
         display_name="by the official client",
     )
-    said = streamed(name)
+    result = streamed(name)
     ML.jobs.download(name, download_path=FOLDER / "all", all=True)
     ML.jobs.download(name, download_path=FOLDER / "one", output_name="made")
     got = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
     job = ML.jobs.get(name)
-    return {"said": said, "got": sorted(got), "display": job.display_name, "experiment": job.experiment_name}
+    return {
+        "said": result,
+        "got": sorted(got),
+        "display": job.display_name,
+        "experiment": job.experiment_name,
+    }
 
 
 def registry() -> Any:
@@ -264,15 +269,15 @@ def managed_identity() -> Any:
 
 def device_code() -> Any:
     """The simulator grants the login at once; the message for the user is printed anyway."""
-    said: list[str] = []
+    messages: list[str] = []
     credential = DeviceCodeCredential(
         tenant_id=os.environ["AZURE_TENANT_ID"],
         authority=os.environ["AZURE_AUTHORITY_HOST"],
         disable_instance_discovery=True,
-        prompt_callback=lambda url, code, ends: said.append(f"{url} {code}"),
+        prompt_callback=lambda url, code, ends: messages.append(f"{url} {code}"),
     )
     token = credential.get_token(f"{os.environ['AZURE_AUTHORITY_HOST']}/.default").token
-    return {"said": said, "audience": audience(token)}
+    return {"said": messages, "audience": audience(token)}
 
 
 def missing() -> Any:
@@ -297,13 +302,13 @@ STEPS: list[Callable[[], Any]] = [
 
 
 def main() -> None:
-    told = {}
+    fields = {}
     for step in STEPS:
         try:
-            told[step.__name__] = step()
+            fields[step.__name__] = step()
         except Exception as error:
-            told[step.__name__] = {"error": f"{type(error).__name__}: {error}"[:2000]}
-    print(json.dumps(told))
+            fields[step.__name__] = {"error": f"{type(error).__name__}: {error}"[:2000]}
+    print(json.dumps(fields))
 
 
 main()

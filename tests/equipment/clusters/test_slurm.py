@@ -29,15 +29,15 @@ def lines(path: Path) -> list[str]:
 
 
 def test_a_step_over_two_nodes_runs_on_two_machines_with_the_gpus_asked_for(slurm: Slurm) -> None:
-    said = slurm.call(
+    result = slurm.call(
         "srun", "-N2", "--gres=gpu:a100:2", "sh", "-c", "echo $(hostname) $CUDA_VISIBLE_DEVICES"
     )
-    assert sorted(said.splitlines()) == [f"{slurm.nodes[0]} 0,1", f"{slurm.nodes[1]} 0,1"]
+    assert sorted(result.splitlines()) == [f"{slurm.nodes[0]} 0,1", f"{slurm.nodes[1]} 0,1"]
 
 
 def test_nodes_know_each_other_by_name(slurm: Slurm) -> None:
-    said = slurm.call("srun", "-w", slurm.nodes[0], "getent", "hosts", slurm.nodes[2])
-    assert said.split() == ["127.0.0.1", slurm.nodes[2]]
+    result = slurm.call("srun", "-w", slurm.nodes[0], "getent", "hosts", slurm.nodes[2])
+    assert result.split() == ["127.0.0.1", slurm.nodes[2]]
 
 
 def test_more_gpus_than_a_node_has_are_refused(slurm: Slurm) -> None:
@@ -97,9 +97,9 @@ def test_a_spare_job_gives_way_and_runs_again(slurm: Slurm, tmp_path: Path) -> N
     slurm.until(lambda: lines(tmp_path / "spare"), "the first attempt")
     slurm.call("srun", "-N1", "-pgpu", "true")
     slurm.until_state(spare, "COMPLETED")
-    said = lines(tmp_path / "spare")
-    assert [line for line in said if line.startswith("attempt")] == ["attempt 0", "attempt 1"]
-    assert any("DUE TO PREEMPTION" in line for line in said), said
+    result = lines(tmp_path / "spare")
+    assert [line for line in result if line.startswith("attempt")] == ["attempt 0", "attempt 1"]
+    assert any("DUE TO PREEMPTION" in line for line in result), result
 
 
 def test_memory_is_limited_where_the_machine_allows_it(slurm: Slurm, tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_a_stopped_controller_is_reported_and_restarts_with_its_jobs(slurm: Slur
 def test_two_clusters_live_beside_each_other(slurm: Slurm, tmp_path: Path) -> None:
     with running() as other:
         assert set(other.nodes).isdisjoint(slurm.nodes)
-        said = [site.call("srun", "-N3", "-l", "hostname") for site in (slurm, other)]
+        entries = [site.call("srun", "-N3", "-l", "hostname") for site in (slurm, other)]
         folder, pids = other.folder, other.pids.values()
-    assert [set(text.split()[1::2]) for text in said] == [set(slurm.nodes), set(other.nodes)]
+    assert [set(text.split()[1::2]) for text in entries] == [set(slurm.nodes), set(other.nodes)]
     assert not folder.exists()
     assert not [pid for pid in pids if lives(pid)]
 

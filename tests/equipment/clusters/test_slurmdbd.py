@@ -13,10 +13,10 @@ pytestmark = ON_SLURM_ACCOUNTING
 
 
 def rows(slurm: Slurm, job: str, fields: str) -> list[list[str]]:
-    said = slurm.call(
+    result = slurm.call(
         "sacct", "--noheader", "--parsable2", "--duplicates", f"--jobs={job}", f"--format={fields}"
     )
-    return [line.split("|") for line in said.splitlines()]
+    return [line.split("|") for line in result.splitlines()]
 
 
 def test_a_job_that_is_over_is_remembered_with_its_steps(slurm_accounting: Slurm, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def test_nobody_is_signalled_unasked(tmp_path: Path) -> None:
 def test_gently_then_firmly_then_the_agent_itself(tmp_path: Path) -> None:
     one = active(tmp_path)
     one.ask_to_stop(OWN_GRACE)
-    told = [(now, one.next_request(float(now))) for now in range(100, 180)]
-    assert [(now, number) for now, number in told if number is not None] == [
+    fields = [(now, one.next_request(float(now))) for now in range(100, 180)]
+    assert [(now, number) for now, number in fields if number is not None] == [
         (100, watch.STOP),  # the agent ends it within its ten seconds of grace, unless it is stuck
         (125, watch.STOP_NOW),
         (140, signal.SIGKILL),

@@ -139,11 +139,11 @@ def test_revealed_values_are_masked_from_then_on(project: ConfigProject, tmp_pat
         "D": f"{tmp_path}/x",
         "E": "plain",
     }
-    said = redact.mask(f"{revealed} in {tmp_path}/x, north-region")
-    assert f"{tmp_path}/x" in said
-    assert "north-region" in said
+    result = redact.mask(f"{revealed} in {tmp_path}/x, north-region")
+    assert f"{tmp_path}/x" in result
+    assert "north-region" in result
     assert not any(
-        value in said for value in ("dummy-file-value-1", "dummy-env-value-2", "dummy-secret-value-3")
+        value in result for value in ("dummy-file-value-1", "dummy-env-value-2", "dummy-secret-value-3")
     )
 
 

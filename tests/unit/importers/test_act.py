@@ -386,10 +386,10 @@ def test_what_others_build_on_is_no_target_by_itself(act: Shop) -> None:
     plan = act.plan()
     assert [*tree(plan)["targets"]] == ["aml", "c1", "c2"]
     assert tree(plan)["targets"]["c1"]["gpus_per_node"] == 8
-    said = [
+    messages = [
         note for note in plan.notes if "is no target by itself; it comes with the files that build" in note
     ]
-    assert [note.partition("` ")[0].rpartition("/")[2] for note in said] == ["base.yaml", "half.yaml"]
+    assert [note.partition("` ")[0].rpartition("/")[2] for note in messages] == ["base.yaml", "half.yaml"]
     with pytest.raises(ConfigError, match="no file of a tool"):
         act.plan("aux_data/aml/base.yaml")
 

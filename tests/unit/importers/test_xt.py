@@ -194,8 +194,8 @@ def test_a_target_on_singularity_that_says_little(shop: Shop) -> None:
     target = tree(plan)["targets"]["eus-v100"]
     assert target["sla"] == "basic"
     assert not {"gpus_per_node", "image", "preemptible"} & target.keys()
-    said = [note for note in plan.notes if "the target `eus-v100` " in note]
-    assert said == [
+    messages = [note for note in plan.notes if "the target `eus-v100` " in note]
+    assert messages == [
         "the target `eus-v100` has XT's own tier, `basic`, since it names none",
         "the target `eus-v100` does not say how many GPUs a node has, and `-n` needs it: `gofer target show "
         "eus-v100` lists its instance types with their GPUs; set `targets.eus-v100.gpus_per_node`",
@@ -326,8 +326,8 @@ def test_without_a_storage_a_note_says_what_a_target_needs(shop: Shop) -> None:
     shop.put("xt_config.yaml", XT.replace('    storage: "xtstorage"\n', "    storage: null\n"))
     plan = shop.plan("xt_config.yaml")
     assert "store" not in tree(plan)["targets"]["eus-v100"]
-    said = [note for note in plan.notes if "begins with `az://`" in note]
-    assert [note.rpartition("into the target ")[2] for note in said] == ["`eus-v100`", "`aml-low`"]
+    messages = [note for note in plan.notes if "begins with `az://`" in note]
+    assert [note.rpartition("into the target ")[2] for note in messages] == ["`eus-v100`", "`aml-low`"]
 
 
 NEWER = XT.replace('    storage: "xtstorage"\n', "").replace(

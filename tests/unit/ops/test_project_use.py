@@ -34,14 +34,14 @@ def use(
     (folder / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
     (folder / ".venv" / "pyvenv.cfg").write_text("")
     (folder / "run.sh").write_text(script)
-    said: list[str] = []
+    messages: list[str] = []
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
     taken = take_snapshot(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
-    with Session(folder, environ, emit=lambda message: said.append(str(message))) as session:
+    with Session(folder, environ, emit=lambda message: messages.append(str(message))) as session:
         wanted = Job(command=("bash", "run.sh"), setup=setup)
         found = read_use(session, wanted, folder, taken)
         name_left_behind(session, wanted, folder, found)
-    return said, found.environments, found.imports
+    return messages, found.environments, found.imports
 
 
 @pytest.mark.parametrize("script", INSTALLS)
@@ -86,16 +86,16 @@ def said_of(
         return text.replace("FOLDER", str(folder)).replace("LINK", str(link))
 
     (folder / "run.sh").write_text(fill(script))
-    said: list[str] = []
+    messages: list[str] = []
     environ = {"HOME": str(tmp_path), "GOFER_HOME": str(tmp_path / "home"), "PATH": "/bin", "PWD": str(link)}
     taken = take_snapshot(folder, FileStore(tmp_path / "store", create=True), cache_dir=tmp_path / "cache")
-    with Session(folder, environ, emit=lambda message: said.append(str(message))) as session:
+    with Session(folder, environ, emit=lambda message: messages.append(str(message))) as session:
         words = tuple(fill(word) for word in command) or ("bash", "run.sh")
         filled = {name: fill(value) for name, value in (env or {}).items()}
         job = Job(command=words, setup=None if setup is None else fill(setup), env=filled)
         shell = {name: fill(value) for name, value in (variables or {}).items()}
         read_use(session, job, folder, taken, shell)
-    return said
+    return messages
 
 
 PAST_THE_COPY = {
@@ -130,8 +130,8 @@ def test_a_build_folder_that_cmake_made_for_the_persons_folder_is_named(tmp_path
     build = tmp_path / "pröject one" / "out" / "debug"
     build.mkdir(parents=True)
     (build / "CMakeCache.txt").write_text(f"# cache\nCMAKE_HOME_DIRECTORY:INTERNAL={tmp_path}/pröject one\n")
-    said = said_of(tmp_path, "cmake --build out/debug && ./prog\n")
-    assert "cmake made `out/debug/` for your folder" in said[0] and "/out/debug/" in said[1]
+    result = said_of(tmp_path, "cmake --build out/debug && ./prog\n")
+    assert "cmake made `out/debug/` for your folder" in result[0] and "/out/debug/" in result[1]
     assert said_of(tmp_path, "./prog\n") == []
     (build / "CMakeCache.txt").write_text("CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere\n")
     assert said_of(tmp_path, "make -C out/debug\n") == []
