@@ -103,7 +103,9 @@ def test_a_killed_writer_leaves_whole_groups_only(tmp_path: Path, seed: int) -> 
         writer.stdout.readline()
         time.sleep(chance.uniform(0, 0.08))
         writer.send_signal(signal.SIGKILL)
-        result += 1 + len(writer.communicate()[0].splitlines())
+        # `communicate` would skip the lines that `readline` has read ahead.
+        result += 1 + len(writer.stdout.read().splitlines())
+        writer.communicate()
     with sqlite3.connect(path) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with Ledger.open(path) as ledger:

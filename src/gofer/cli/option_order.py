@@ -46,7 +46,7 @@ def rearrange(argv: list[str]) -> list[str]:
 
 
 def remark(argv: list[str]) -> str | None:
-    """A remark about the verb, if it is a word of an older tool; else None."""
+    """A remark about the verb if it comes from an older tool; else None."""
     return next((legacy_words.REMARKS.get(word) for word in take_options(argv)[1]), None)
 
 

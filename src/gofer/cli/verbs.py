@@ -51,7 +51,7 @@ VERB_GROUPS: dict[str, Table] = {
         "config": ("", "Show the settings and where each comes from", ()),
         "secret": ("", "Keep secret values out of files and records", ()),
         "doctor": ("settings.doctor", "Check that gofer can work here", ()),
-        "prune": ("settings.prune", "Remove what gofer keeps and no run needs any more", ()),
+        "prune": ("settings.prune", "Remove what gofer keeps and no run needs", ()),
         "ledger": ("", "Rebuild the local index of runs", ()),
         "completion": ("settings.completion", "Print the completion script of a shell", ()),
         "version": ("settings.version", "Print the version", ()),

@@ -1,4 +1,4 @@
-"""Limits of the numbers in a record. A record may come from anybody who can write the store.
+"""Limits of the numbers in a record. Anybody with write access to the store may have made a record.
 
 msgspec checks these types when a record is decoded, and does not when gofer itself makes one. A number
 outside its limits makes the record invalid: SQLite, dates and durations can hold every number within them.

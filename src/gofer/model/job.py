@@ -36,7 +36,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     """One thing to run, in `workdir` inside its code folder.
 
     Values of `env` may be references such as `${secret:NAME}`, and are kept as references. Outputs that fit
-    a pattern of `sync` go to the store while the run runs, all others at its end; where it is None, the
+    a pattern of `sync` go to the store while the run runs, all others at its end; without `sync`, the
     target decides: all of them where nodes may be taken back, else none. `keep` is how much is kept of what
     the command writes beside its code, `none` or a size; files that fit a pattern of `outputs` always are.
     `keep_group` is the same for all rows of a group, `keep_most` for a run that passes `keep` where the disk

@@ -40,7 +40,7 @@ _SHOW_VARIABLES = 'for name in "$@"; do eval "printf \'%s\\0\' \\"\\${$name-unse
 
 
 class RunConformance:
-    """One run: what it is given, and how its end is told."""
+    """The cases of one run: its environment, its files, and the report of its end."""
 
     target = "local"
     gpus_per_node = 0

@@ -178,7 +178,7 @@ class RangeDownload:
         self._part.trim()
         if self._entry.executable:
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
-            # Executable for every user who can read the file; the umask decides which users can.
+            # Executable for every user with read access, which the umask decides.
             os.fchmod(self._file, mode | (mode & 0o444) >> 2)
         os.utime(self._file, ns=(self._entry.mtime_ns, self._entry.mtime_ns))
         place(self.part_name, self._folder.target(self._entry.path))

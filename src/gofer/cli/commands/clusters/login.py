@@ -43,7 +43,7 @@ def _principal() -> tuple[str, str]:
     if not client:
         raise UsageError(
             "`--service-principal` needs the application's id",
-            hint="set `AZURE_CLIENT_ID`; its secret goes to `AZURE_CLIENT_SECRET`, or is asked for",
+            hint="set `AZURE_CLIENT_ID`; set `AZURE_CLIENT_SECRET` too, or type the secret at the prompt",
         )
     secret = os.environ.get("AZURE_CLIENT_SECRET")
     if not secret:

@@ -61,7 +61,7 @@ command = Command(
     "  gofer ssh 9qd nvidia-smi\n"
     "  gofer ssh --node 1 9qd nvidia-smi\n"
     "  gofer ssh 9qd sh -c 'ps -ef | grep $USER'\n\n"
-    "The run goes on when the shell ends. What the shell started ends with the run where the cluster or "
-    "the kernel allows it.",
+    "The run continues when the shell ends. Programs that the shell started end with the run where the "
+    "cluster or the kernel allows it.",
     takes_command=True,
 )

@@ -107,8 +107,7 @@ _WHAT = [
     ),
     Option(
         "--sync",
-        "Send outputs that fit this pattern to the store while the run goes on, not only at its end; "
-        "'' for none",
+        "Send outputs that fit this pattern to the store during the run, not only at its end; '' for none",
         default_text="all outputs where nodes may be taken back, else none",
         multiple=True,
         metavar="PATTERN",

@@ -44,7 +44,7 @@ command = Command(
         target_option("Only look among the runs on this target"),
         json_option("Print JSON: one object, or an array of them for several runs"),
     ],
-    help="Say why a run waits (what it needs and who has it, how many are ahead), what a running one does, "
-    "or why it died: the rank that failed first, its exit code or signal, its last lines. Then what to type "
-    "next. Of a group: its runs by reason, with an example of each.",
+    help="Say why a run waits (what it needs, which runs use it, how many wait ahead), what a running one "
+    "does, or why it failed: the rank that failed first, its exit code or signal, its last lines. Then what "
+    "to type next. Of a group: its runs by reason, with an example of each.",
 )

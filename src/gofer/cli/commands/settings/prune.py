@@ -150,7 +150,7 @@ command = Command(
         json_option("Print every item as JSON"),
         quiet_option(),
     ],
-    help="Remove what gofer keeps and no run needs any more: what ended runs were given on clusters, "
+    help="Remove what gofer keeps and no run needs: what clusters keep for ended runs, "
     "copies of mapped folders, agents of other versions, copies of logs, expired tokens. All of it "
     "can be made again. Shows the list and asks; without a terminal it needs `--yes`. Nothing of a "
     "run that has not ended is removed. A place that cannot be reached is named and skipped, and "
