@@ -71,7 +71,7 @@ class LeaseFolderError(Exception):
 
 
 class Lease(NamedTuple):
-    """The contents of one queue's file. `who` begins with the number of the user who owns the file."""
+    """What one queue holds, as its file says. `who` begins with the number of the user who owns the file."""
 
     who: str
     gpus: Dict[int, ProcessIdentity]

@@ -128,7 +128,7 @@ class Supervisor:
         self._listen()
         return False
 
-    # -- what changed
+    # -- changes
 
     def _receive(self) -> None:
         for share, what, at in self.agents.reports():
@@ -191,7 +191,7 @@ class Supervisor:
         self.active[entry.id] = ActiveRun(entry, request, grant, adopted=True)
         self.journal.started(entry)
 
-    # -- what ended
+    # -- ends
 
     def _agent_gone(self, one: ActiveRun, share: Share) -> None:
         """An agent finished its share or died. When the share did not succeed, stop the run's other
@@ -300,7 +300,7 @@ class Supervisor:
         entry.end(result)
         self.journal.ended(entry)
 
-    # -- what is to be stopped
+    # -- stops
 
     def _stop_asked(self) -> None:
         stopped = [one for one in self.waiting if one.cancel_grace_s is not None]
@@ -316,7 +316,7 @@ class Supervisor:
                 for who in one.left.values():
                     processes.send(who, request)
 
-    # -- what starts
+    # -- starts
 
     def _start_fitting(self) -> None:
         now, wall = time.monotonic(), time.time()
