@@ -116,8 +116,8 @@ class _Run:
         row = () if self.row is None else self.request.rows[self.row]
         values = dict(zip(self.request.columns, row, strict=False))
         task = Task(self.request, place, values, code, self.secrets)
-        around = FolderContext(self.folder, watch, set(), self.secrets.environment)
-        folders = MappedFolders(self.request, self.secrets.folders, place, code, around)
+        folder_context = FolderContext(self.folder, watch, set(), self.secrets.environment)
+        folders = MappedFolders(self.request, self.secrets.folders, place, code, folder_context)
         folders.views_folder = work
         node = Node(
             task, watch=watch, cgroup=None, stage=stage, folders=folders, report=lambda _: None, spared=set()

@@ -96,7 +96,7 @@ class Mpirun:
         }
         self._log = log
         self._pid: Optional[int] = None
-        self._stand_ins: Dict[int, socket.socket] = {}
+        self._placeholders: Dict[int, socket.socket] = {}
 
     def gather(self, keep_on: Callable[[int], bool]) -> Dict[int, Dict[str, str]]:
         """The variables that mpirun adds for each rank of this node. Blocks until all placeholders have
@@ -122,8 +122,8 @@ class Mpirun:
         """Give mpirun a few seconds to clean up. Processes that are left then are ended like any other that a
         command leaves.
         """
-        for stand_in in self._stand_ins.values():
-            stand_in.close()
+        for placeholder in self._placeholders.values():
+            placeholder.close()
         deadline = time.monotonic() + _CLEAN_UP_S
         while self._is_running() and time.monotonic() < deadline:
             pause(0.01)
@@ -154,15 +154,15 @@ class Mpirun:
     def _accept(self, listener: socket.socket) -> Dict[int, Dict[str, str]]:
         """Accept the next placeholder: its rank and environment. Empty when none is waiting."""
         try:
-            stand_in, _ = listener.accept()
+            placeholder, _ = listener.accept()
         except (BlockingIOError, InterruptedError):
             return {}
-        sent = _read(stand_in) if _is_ours(stand_in) else None
+        sent = _read(placeholder) if _is_ours(placeholder) else None
         if sent is None:
-            stand_in.close()
+            placeholder.close()
             return {}
         rank = int(sent["OMPI_COMM_WORLD_RANK"])
-        self._stand_ins[rank] = stand_in
+        self._placeholders[rank] = placeholder
         return {rank: {name: value for name, value in sent.items() if self._environment.get(name) != value}}
 
 
@@ -179,19 +179,19 @@ def _for_slurm(environ: Mapping[str, str]) -> Dict[str, str]:
     return {**shared, "SLURM_OVERLAP": "1", "SLURM_MEM_PER_NODE": "0"}
 
 
-def _is_ours(stand_in: socket.socket) -> bool:
+def _is_ours(placeholder: socket.socket) -> bool:
     """Whether the peer belongs to this user. An abstract socket has no permissions, so other users can
     connect.
     """
-    packed = stand_in.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    packed = placeholder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(packed)[1] == os.getuid())
 
 
-def _read(stand_in: socket.socket) -> Optional[Dict[str, str]]:
+def _read(placeholder: socket.socket) -> Optional[Dict[str, str]]:
     """The environment that a placeholder sends; None when it closed the connection too early."""
-    stand_in.settimeout(_READ_S)
+    placeholder.settimeout(_READ_S)
     try:
-        with stand_in.makefile("rb") as incoming:
+        with placeholder.makefile("rb") as incoming:
             sent: Dict[str, Any] = parse_json(incoming.readline())
     except (OSError, ValueError):
         return None

@@ -24,10 +24,10 @@ def main(words: List[str]) -> None:
     """
     run_id, attempt, procs = words[0], int(words[1]), int(words[2])
     node = int(os.environ["OMPI_COMM_WORLD_RANK"]) // procs
-    stand_in(address(run_id, attempt, node), lambda: True)
+    stay(address(run_id, attempt, node), lambda: True)
 
 
-def stand_in(name: str, is_needed: Callable[[], bool]) -> NoReturn:
+def stay(name: str, is_needed: Callable[[], bool]) -> NoReturn:
     """Wait for the agent's status and exit with it. Exits early when the parent process ends or `is_needed`
     is False.
     """

@@ -29,7 +29,7 @@ def lead_to_copy(
 
     An entry of a path list that lies in the project, also by way of links, becomes that of the copy where the
     copy has it; one that the snapshot left out stays. Behind the person's own entries, PYTHONPATH gets the
-    folders of the copy that stand in for editable installs of the project.
+    folders of the copy in place of editable installs of the project.
     """
     found = dict(environment)
     project = str(origin.get("folder") or "")

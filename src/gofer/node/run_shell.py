@@ -119,7 +119,7 @@ def _environment(pid: int) -> Dict[str, str]:
 
 
 def _folder(pid: int, environment: Dict[str, str]) -> str:
-    """The folder in which the process was started; its present folder if that one is gone."""
+    """The folder in which the process was started; if that folder is gone, its present folder."""
     began = environment.get("PWD", "")
     return began if os.path.isdir(began) else f"/proc/{pid}/cwd"
 

@@ -53,7 +53,7 @@ class ActiveRun:
 
     @property
     def where(self) -> tuple[str, str, int, NodeRequest]:
-        """The store, run, attempt and request: the arguments that gofer.node.rendezvous.machines expects."""
+        """The store, run, attempt and request: the arguments that gofer.node.rendezvous.run_nodes expects."""
         return self.store, self.entry.id, self.entry.attempt, self.request
 
     def ask_to_stop(self, grace_s: float) -> None:

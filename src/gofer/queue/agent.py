@@ -131,8 +131,8 @@ class AgentProcess:
         return Task(self._request, place, message["args"], message["code"], self._private)
 
     def _folders(self, task: Task) -> MappedFolders:
-        around = FolderContext(self.queue_home, self._watch, self._spared, task.private.environment)
-        folders = MappedFolders(task.request, task.private.folders, task.place, task.code, around)
+        folder_context = FolderContext(self.queue_home, self._watch, self._spared, task.private.environment)
+        folders = MappedFolders(task.request, task.private.folders, task.place, task.code, folder_context)
         folders.views_folder = self._work_folder(task)
         return folders
 

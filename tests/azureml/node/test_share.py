@@ -8,7 +8,7 @@ import pytest
 from azureml.node.service import request
 
 from gofer.core.node_request import NodeRequest, decode
-from gofer.node.azure.program import read_words
+from gofer.node.azure.program import read_arguments
 from gofer.node.azure.share import own_environment, read_share
 
 PYTORCH = {"NODE_RANK": "1", "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.4", "MASTER_PORT": "6105"}
@@ -84,11 +84,15 @@ def test_the_environment_of_the_command_has_nothing_of_the_services_process() ->
 
 
 def test_the_words_of_the_visible_command() -> None:
-    words = read_words(["/room", "--row", "3", "data=/a b=c", "x.y=/z"])
-    assert (words.handoff, words.row, words.folders) == ("/room", 3, {"data": "/a b=c", "x.y": "/z"})
-    assert read_words(["/room"]).row is None
+    arguments = read_arguments(["/room", "--row", "3", "data=/a b=c", "x.y=/z"])
+    assert (arguments.handoff, arguments.row, arguments.folders) == (
+        "/room",
+        3,
+        {"data": "/a b=c", "x.y": "/z"},
+    )
+    assert read_arguments(["/room"]).row is None
     with pytest.raises(ValueError, match="name=path"):
-        read_words(["/room", "data"])
+        read_arguments(["/room", "data"])
 
 
 def test_the_gpus_asked_for_are_the_first_of_the_node_unless_the_service_chose() -> None:

@@ -39,15 +39,15 @@ class AttemptLoop:
         self.share = share
         self.request = request
         self._watch = Watch(-1, lambda: None, at_work=True)
-        self._orders = AzureTermination(float(request.grace_s), self._watch)
+        self._termination = AzureTermination(float(request.grace_s), self._watch)
         self._messages = PeerMessages(private.store or {}, share.request_id, share.run_id, share.row)
         self._rendezvous = ObjectRendezvous(
             self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
         )
         self._runner = AttemptRunner(
-            AttemptContext(request, private, share, at), self._watch, self._orders, self._rendezvous
+            AttemptContext(request, private, share, at), self._watch, self._termination, self._rendezvous
         )
-        self._orders.on_termination = self._runner.on_termination
+        self._termination.on_termination = self._runner.on_termination
         self._tries = 0
 
     def run(self) -> int:
@@ -75,7 +75,7 @@ class AttemptLoop:
 
     def _wait(self, seconds: float) -> bool:
         self._watch.wait(-1, seconds)
-        return not self._orders.is_terminated
+        return not self._termination.is_terminated
 
     # -- node 0
 
@@ -100,7 +100,7 @@ class AttemptLoop:
             history.append(attempt_record(attempt, result, [], begun))
             _print(_attempt_words(attempt, result.state, result.detail))
             is_last = not _is_retried(self.request, history)
-            if result.reason == Reason.PREEMPTED or (self._orders.is_terminated and not is_last):
+            if result.reason == Reason.PREEMPTED or (self._termination.is_terminated and not is_last):
                 # the service decides whether to start the job again
                 return retries.status(result.state, result.exit_code)
             if is_last:
@@ -154,7 +154,7 @@ class AttemptLoop:
         """Send everything to the store, and the line of the end last; the exit status. With `has_peers`,
         other nodes have joined, and wait for the end.
 
-        If this node is told to end before the other nodes of a success have sent their files, no end is
+        If the service ends this node before the other nodes of a success have sent their files, no end is
         written: the job's next start finds out whether they have.
         """
         status = retries.status(result.state, result.exit_code)
@@ -229,7 +229,7 @@ def _is_preempted(record: Dict[str, Any]) -> bool:
 
 
 def _preempted_or_all(exits: List[Optional[Dict[str, Any]]]) -> List[Optional[Dict[str, Any]]]:
-    """The records of nodes that the service told to end; all records when there are none. Other failures in
+    """The records of nodes that the service ended; all records when there are none. Other failures in
     such an attempt are consequences.
     """
     return [one for one in exits if one is not None and _is_preempted(one)] or exits

@@ -55,12 +55,16 @@ class AttemptRunner:
     """
 
     def __init__(
-        self, setting: AttemptContext, watch: Watch, orders: AzureTermination, rendezvous: ObjectRendezvous
+        self,
+        context: AttemptContext,
+        watch: Watch,
+        termination: AzureTermination,
+        rendezvous: ObjectRendezvous,
     ) -> None:
-        self._setting = setting
-        self._share = setting.share
+        self._context = context
+        self._share = context.share
         self._watch = watch
-        self._orders = orders
+        self._termination = termination
         self._rendezvous = rendezvous
         self._work = self._copies = ""
         self._node: Optional[AzureNode] = None
@@ -70,7 +74,7 @@ class AttemptRunner:
         self._mpirun: Optional[ServiceMpirun] = None
         if self._share.local is not None:
             place = self._place(0, Membership(["localhost"], 0))
-            self._mpirun = ServiceMpirun(place, setting.private.environment)
+            self._mpirun = ServiceMpirun(place, context.private.environment)
 
     def make(self, attempt: int, membership: Membership) -> Dict[str, Any]:
         """Run this node's share of the attempt that the rendezvous has joined. Blocks. Its exit record, which
@@ -78,12 +82,12 @@ class AttemptRunner:
         """
         if self._uploader is None:
             self._begin(attempt)
-        code_name = work_folders.copy_name(self._setting.request.code)
+        code_name = work_folders.copy_name(self._context.request.code)
         code = os.path.join(self._copies, str(attempt), code_name)
         self._watch.begin()
         children: Set[int] = {self._uploader.pid} if self._uploader else set()
         node = self._node = self._make_node(self._place(attempt, membership), code, children)
-        if self._orders.is_terminated:
+        if self._termination.is_terminated:
             node.note_termination()
         else:
             self._run(node, children)
@@ -132,14 +136,14 @@ class AttemptRunner:
     def _begin(self, attempt: int) -> None:
         share = self._share
         name = f"{share.run_id}.{attempt}.{share.node}"
-        self._work = os.path.join(self._setting.at.queue_home, "work", name)
-        copy = f"99/{work_folders.copy_name(self._setting.request.code)}"
-        self._copies = work_folders.node_folder(self._setting.at.queue_home, name, copy)
+        self._work = os.path.join(self._context.at.queue_home, "work", name)
+        copy = f"99/{work_folders.copy_name(self._context.request.code)}"
+        self._copies = work_folders.node_folder(self._context.at.queue_home, name, copy)
         for path in (self._work, self._copies):
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
-        store, sync = self._setting.private.store or {}, self._setting.request.sync
-        self._uploader = NodeUploader(self._spool, self._setting.private, share.run_id, sync)
+        store, sync = self._context.private.store or {}, self._context.request.sync
+        self._uploader = NodeUploader(self._spool, self._context.private, share.run_id, sync)
         if attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
             is_ours = share.nodes == 1
             self._earlier_outputs = EarlierOutputs(
@@ -166,12 +170,14 @@ class AttemptRunner:
                 monitor.end()
 
     def _make_node(self, place: NodePlace, code: str, children: Set[int]) -> AzureNode:
-        setting = self._setting
-        request = setting.request._replace(store=self._spool)
-        task = Task(request, place, row_values(request, self._share.row), code, setting.private)
-        around = FolderContext(setting.at.queue_home, self._watch, children, setting.private.environment)
+        context = self._context
+        request = context.request._replace(store=self._spool)
+        task = Task(request, place, row_values(request, self._share.row), code, context.private)
+        folder_context = FolderContext(
+            context.at.queue_home, self._watch, children, context.private.environment
+        )
         folders = MappedFolders(
-            request, setting.private.folders, place, code, around, given=setting.at.folders
+            request, context.private.folders, place, code, folder_context, given=context.at.folders
         )
         folders.views_folder = self._work
         node = AzureNode(
@@ -183,11 +189,11 @@ class AttemptRunner:
             report=lambda _: None,
             spared=children,
         )
-        node.orders = self._orders
+        node.termination = self._termination
         node.rendezvous = self._rendezvous
         node.earlier_outputs = self._earlier_outputs
-        node.package_cache = folder_in(setting.at.queue_home)
-        node.package_store = setting.private.store
+        node.package_cache = folder_in(context.at.queue_home)
+        node.package_store = context.private.store
         node.service_mpirun = self._mpirun
         node.keeping = Keeping(tally=self._tally())
         return node
@@ -198,7 +204,7 @@ class AttemptRunner:
         """
         if self._share.row is None:
             return None
-        rows = len(self._setting.request.rows)
+        rows = len(self._context.request.rows)
         return StoreTally(
             self._rendezvous.messages.objects,
             f"{MESSAGES_FOLDER}/{self._share.request_id}/{KEPT_BYTES}",
@@ -216,7 +222,7 @@ class AttemptRunner:
             gpus=share.gpus,
             hosts=membership.hosts,
             port=membership.port,
-            first_node_only=self._setting.request.layout.first_node_only,
+            first_node_only=self._context.request.layout.first_node_only,
         )
 
     def _publish_end(self, record: Dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ from gofer.node.watch import REQUESTS
 REQUEST = "request.json"
 
 
-class Words(NamedTuple):
+class ProgramArguments(NamedTuple):
     """The arguments of the program."""
 
     handoff: str
@@ -33,7 +33,7 @@ class Words(NamedTuple):
     folders: Dict[str, str]
 
 
-def read_words(argv: List[str]) -> Words:
+def read_arguments(argv: List[str]) -> ProgramArguments:
     """Parse the arguments; ValueError when they are malformed. The name of a folder has no `=`, but its path
     may.
     """
@@ -44,7 +44,7 @@ def read_words(argv: List[str]) -> Words:
     pairs = [word.partition("=") for word in rest]
     if not all(mark for _, mark, _ in pairs):
         raise ValueError("a folder is given as `name=path`")
-    return Words(handoff, row, {name: path for name, _, path in pairs})
+    return ProgramArguments(handoff, row, {name: path for name, _, path in pairs})
 
 
 def main(argv: List[str]) -> int:
@@ -53,22 +53,22 @@ def main(argv: List[str]) -> int:
     """
     # A request to stop waits until its handlers are installed.
     signal.pthread_sigmask(signal.SIG_BLOCK, REQUESTS)
-    words = read_words(argv)
-    found = files.read_json(os.path.join(words.handoff, REQUEST))
+    arguments = read_arguments(argv)
+    found = files.read_json(os.path.join(arguments.handoff, REQUEST))
     if found is None:
-        print(f"gofer: the service downloaded no {REQUEST} to {words.handoff}", file=sys.stderr)
+        print(f"gofer: the service downloaded no {REQUEST} to {arguments.handoff}", file=sys.stderr)
         return 1
     request = node_request.decode(found)
-    share = read_share(os.environ, request, words.row)
+    share = read_share(os.environ, request, arguments.row)
     if share.local is not None:
         part(share)
     processes.adopt_orphans()
-    return _run_attempts(words, request, share)
+    return _run_attempts(arguments, request, share)
 
 
-def _run_attempts(words: Words, request: NodeRequest, share: AzureShare) -> int:
-    private = _private(words.handoff, request)
-    over = files.read_json(os.path.join(words.handoff, OVER))
+def _run_attempts(arguments: ProgramArguments, request: NodeRequest, share: AzureShare) -> int:
+    private = _private(arguments.handoff, request)
+    over = files.read_json(os.path.join(arguments.handoff, OVER))
     if private.store is None and over is not None:
         # The service took the node away while the agent was ending, and starts the job once more.
         print(f"gofer: {share.run_id} has already ended; nothing is started", flush=True)
@@ -78,7 +78,7 @@ def _run_attempts(words: Words, request: NodeRequest, share: AzureShare) -> int:
         return 1
     queue_home = scratch.own_folder([os.environ.get("TMPDIR", "")])
     _sweep(share)
-    return AttemptLoop(request, private, share, NodeContext(queue_home, words.folders)).run()
+    return AttemptLoop(request, private, share, NodeContext(queue_home, arguments.folders)).run()
 
 
 def _private(handoff: str, request: NodeRequest) -> RunSecrets:

@@ -23,10 +23,10 @@ _FOR_PEER = Outcome(State.CANCELLED, Reason.USER, "stopped because another node 
 
 
 class AzureNode(Node):
-    """A node that the service may tell to end, without saying whether it will be started again."""
+    """A node that the service may end at any time; it may or may not start the node again."""
 
     is_alone = True
-    orders: AzureTermination
+    termination: AzureTermination
     service_mpirun: Optional[ServiceMpirun] = None
     _is_ending = False
 
@@ -35,7 +35,7 @@ class AzureNode(Node):
         return os.path.join(self.folder, run_layout.EXIT)
 
     def record(self) -> Dict[str, Any]:
-        """The exit record of this share. When none could be written, a record that says so."""
+        """The exit record of this share. When none could be written, a record of that failure."""
         known = files.read_json(self.exit_path)
         return known or self._made_up(
             Outcome(State.FAILED, Reason.STAGING, "the node left no record of its end")
@@ -60,14 +60,14 @@ class AzureNode(Node):
         super()._write_end(found, watched)
 
     def _check_stopped(self) -> None:
-        if self.orders.is_terminated:
+        if self.termination.is_terminated:
             raise AttemptFailed(TERMINATED)
         if self._watch.cause == "peer":
             raise AttemptFailed(_FOR_PEER)
         super()._check_stopped()
 
     def _judge(self, watched: WatchResult) -> Outcome:
-        self.orders.be_patient()
+        self.termination.cancel_timer()
         return TERMINATED if watched.cause == "shutdown" else super()._judge(watched)
 
     def _ask_mpirun(self) -> Dict[int, Dict[str, str]]:

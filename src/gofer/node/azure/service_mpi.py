@@ -33,14 +33,14 @@ def part(share: AzureShare) -> None:
     first = os.getpid()
     agent = os.fork() if share.local == 0 else None
     if agent != 0:
-        _stand_in(share, agent)
+        _stay_as_placeholder(share, agent)
     os.setsid()
     processes.end_with_parent(signal.SIGTERM)
     if os.getppid() != first:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _stand_in(share: AzureShare, agent: Optional[int]) -> NoReturn:
+def _stay_as_placeholder(share: AzureShare, agent: Optional[int]) -> NoReturn:
     """Stay as one of mpirun's processes until the agent of the node says with which status to end. `agent` is
     its pid if it is a child.
     """
@@ -51,7 +51,7 @@ def _stand_in(share: AzureShare, agent: Optional[int]) -> NoReturn:
     def is_needed() -> bool:
         return agent is None or os.waitpid(agent, os.WNOHANG)[0] == 0
 
-    mpi_rank.stand_in(address(share.run_id, 0, share.node), is_needed)
+    mpi_rank.stay(address(share.run_id, 0, share.node), is_needed)
 
 
 def _send_term(pid: Optional[int]) -> None:
@@ -92,13 +92,13 @@ class ServiceMpirun(Mpirun):
             self.gather(keep_on)
         except MpiStopped:
             pass
-        for stand_in in self._stand_ins.values():
+        for placeholder in self._placeholders.values():
             try:
-                stand_in.sendall(b"%d\n" % status)
+                placeholder.sendall(b"%d\n" % status)
             except OSError:
                 pass  # mpirun has ended it already
-            stand_in.close()
-        self._stand_ins.clear()
+            placeholder.close()
+        self._placeholders.clear()
 
     def _start(self) -> None:
         """Nothing to do: the service has started mpirun."""

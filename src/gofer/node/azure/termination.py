@@ -31,7 +31,7 @@ class AzureTermination:
         # SIGTERM came before this handler was installed
         self.is_terminated = self.is_terminated or watch.cause is not None
 
-    def be_patient(self) -> None:
+    def cancel_timer(self) -> None:
         """No rank is left: cancel the timer, so that the rest can be sent without hurry."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 

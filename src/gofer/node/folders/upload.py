@@ -30,18 +30,18 @@ _SEEN_AT_ONCE = 500
 _CLOCKS_S = 5.0
 
 
-class Left(NamedTuple):
+class FolderListing(NamedTuple):
     """The contents of a folder: the names of its files, and of other things that are not folders."""
 
     files: List[str]
     others: List[str]
 
 
-def list_files(folder: str) -> Left:
+def list_files(folder: str) -> FolderListing:
     """List what the command left. A link to a file counts as the file; any other link is listed under
     `others`.
     """
-    found = Left([], [])
+    found = FolderListing([], [])
     for where, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(where, name))]
         for name in sorted(names + links):

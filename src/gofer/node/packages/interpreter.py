@@ -25,8 +25,8 @@ print(json.dumps({
 
 
 class Interpreter(NamedTuple):
-    """One Python. `path` is its real path; `installed` are the packages that it has besides the standard
-    library.
+    """One Python. `path` is its real path; `installed` are the packages that it has in addition to the
+    standard library.
 
     It is never the Python of a virtual environment, but the Python from which that was made.
     """

@@ -146,7 +146,7 @@ class _Build:
     def _build(self, entry: CachedEnvironment, recipe: Recipe) -> int:
         lock = entry.lock(wait=False)
         if lock is None:
-            self._tell("waiting", "another run builds these packages; waiting for it")
+            self._report("waiting", "another run builds these packages; waiting for it")
             lock = entry.lock(wait=True)
         assert lock is not None  # `wait` never returns None
         try:
@@ -154,7 +154,7 @@ class _Build:
             if number is not None:
                 return number
             if why is not None:
-                self._tell("rebuilding", f"the packages cannot be used again: {why}; building new ones")
+                self._report("rebuilding", f"the packages cannot be used again: {why}; building new ones")
             return self._build_locked(entry, recipe, lock)
         finally:
             os.close(lock)
@@ -165,7 +165,7 @@ class _Build:
         began = time.monotonic()
         try:
             if not self._fetch(recipe, place, number):
-                self._tell("building", f"packages: {self._file}, Python {recipe.interpreter.number}")
+                self._report("building", f"packages: {self._file}, Python {recipe.interpreter.number}")
                 wanted = self._wanted
                 shop = tools.Workshop(place, wanted.cache, wanted.log, wanted.environment, lock)
                 tools.build(recipe, shop, own_python=wanted.store is not None)
@@ -174,7 +174,7 @@ class _Build:
         except BaseException:
             prune.delete(place)
             raise
-        self._tell("built", f"the packages are ready after {time.monotonic() - began:.1f} s")
+        self._report("built", f"the packages are ready after {time.monotonic() - began:.1f} s")
         return number
 
     def _fetch(self, recipe: Recipe, place: str, number: int) -> bool:
@@ -184,12 +184,12 @@ class _Build:
         try:
             found = archive.fetch(self._wanted.store, recipe.hash, place)
         except (ObjectsError, WorkFailed) as error:
-            self._tell("building", f"the packages could not be fetched from the store: {error}")
+            self._report("building", f"the packages could not be fetched from the store: {error}")
             for name in os.listdir(place):
                 prune.delete(os.path.join(place, name))
             return False
         if found:
-            self._tell("fetched", f"packages: {self._file}, built by an earlier run, from the store")
+            self._report("fetched", f"packages: {self._file}, built by an earlier run, from the store")
         return found
 
     def _send(self, recipe: Recipe, place: str, number: int) -> None:
@@ -200,11 +200,11 @@ class _Build:
             return
         try:
             size = archive.send(self._wanted.store, recipe.hash, place)
-            self._tell("sent", f"the packages are in the store for later runs, {size / 2**20:.1f} MiB")
+            self._report("sent", f"the packages are in the store for later runs, {size / 2**20:.1f} MiB")
         except (ObjectsError, OSError) as error:
-            self._tell("building", f"the packages could not be sent to the store for later runs: {error}")
+            self._report("building", f"the packages could not be sent to the store for later runs: {error}")
 
-    def _tell(self, step: str, words: str) -> None:
+    def _report(self, step: str, words: str) -> None:
         self._send_message({"step": step})
         files.append(self._wanted.log, f"gofer: {words}\n".encode("utf-8", "surrogateescape"))
 

@@ -43,7 +43,7 @@ class Recipe(NamedTuple):
     file: PackageFile
     folder: str
     interpreter: Interpreter
-    asked: requirement_list.RequirementList
+    required: requirement_list.RequirementList
     locked_projects: List[str]
     projects: List[str]
     wheels: Optional[str]
@@ -70,20 +70,20 @@ def make_recipe(given: RecipeInput, interpreter: Interpreter) -> Recipe:
     path = os.path.join(given.code, given.file.path)
     name = os.path.basename(path)
     locked: Dict[str, str] = dict(_LOCKED.findall(_text(path))) if name == LOCK else {}
-    asked = _asked(given.file, path)
-    projects = [os.path.normpath(os.path.join(folder, one)) for one in locked.values()] or asked.projects
+    required = _required(given.file, path)
+    projects = [os.path.normpath(os.path.join(folder, one)) for one in locked.values()] or required.projects
     wheels = _wheel_folder(given)
     # Programs that conda installs contain the path of their environment, so the path is part of the hash.
     # Other environments can be moved.
     path_facts = given.cache if given.file.tool == CONDA else None
     facts = [_FORMAT, given.file.tool, path_facts, _python_facts(given.file.tool, interpreter)]
-    facts += [_contents(given, asked, folder), _options(given, wheels)]
+    facts += [_contents(given, required, folder), _options(given, wheels)]
     encoded = json.dumps(facts, sort_keys=True).encode("ascii")
     digest = hashlib.sha256(encoded).hexdigest()[:24]
-    return Recipe(given.file, folder, interpreter, asked, sorted(locked), projects, wheels, digest)
+    return Recipe(given.file, folder, interpreter, required, sorted(locked), projects, wheels, digest)
 
 
-def _asked(file: PackageFile, path: str) -> requirement_list.RequirementList:
+def _required(file: PackageFile, path: str) -> requirement_list.RequirementList:
     """The requirements in the file for pip or uv. Empty for a uv.lock and for conda, whose tools read the
     file themselves.
     """
@@ -110,17 +110,17 @@ def _python_facts(tool: str, interpreter: Interpreter) -> List[object]:
     return [*facts, interpreter.installed] if tool == PIP else list(facts)
 
 
-def _contents(given: RecipeInput, asked: requirement_list.RequirementList, folder: str) -> Dict[str, Any]:
+def _contents(given: RecipeInput, required: requirement_list.RequirementList, folder: str) -> Dict[str, Any]:
     """The list with relative paths, and a hash of each file that it names."""
     name = os.path.basename(given.file.path)
-    files: List[str] = list(asked.files)
+    files: List[str] = list(required.files)
     if name == LOCK:
         files += [os.path.join(folder, one) for one in (LOCK, PYPROJECT, ".python-version")]
     elif given.file.tool == CONDA:
         path = os.path.join(given.code, given.file.path)
         files += [path, *(os.path.join(folder, one) for one in _included(_text(path)))]
     mark = os.path.join(given.code, "")
-    lines = [[one.replace(mark, "./") for one in part] for part in (asked.lines, asked.constraints)]
+    lines = [[one.replace(mark, "./") for one in part] for part in (required.lines, required.constraints)]
     known = {os.path.relpath(one, given.code): _file_hash(one) for one in files}
     return {"name": name, "lines": lines, "files": known}
 

@@ -43,19 +43,19 @@ def read(path: str) -> RequirementList:
     """
     reader = _Reader()
     reader.file(path, constraint=False)
-    return reader.asked
+    return reader.required
 
 
 def of_project(folder: str) -> RequirementList:
     """The list of a project with a pyproject.toml: its declared dependencies, and itself as a project."""
     reader = _Reader()
     reader.project(folder)
-    return reader.asked
+    return reader.required
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.asked = RequirementList([], [], [], [])
+        self.required = RequirementList([], [], [], [])
         self._seen: Set[str] = set()
         self._extras: Set[Tuple[str, str]] = set()
 
@@ -75,9 +75,9 @@ class _Reader:
 
     def project(self, folder: str, extras: Sequence[str] = ()) -> None:
         folder = os.path.abspath(folder)
-        is_new = folder not in self.asked.projects
+        is_new = folder not in self.required.projects
         if is_new:
-            self.asked.projects.append(folder)
+            self.required.projects.append(folder)
         try:
             with open(os.path.join(folder, "pyproject.toml"), encoding="utf-8") as file:
                 found = pyproject.parse(file.read())
@@ -104,7 +104,7 @@ class _Reader:
     def _line(self, line: str, folder: str, *, constraint: bool) -> None:
         option = _OPTION.match(line) if line.startswith("-") else None
         name, value = (option.group(1), option.group(2).strip("\"'")) if option else ("", "")
-        into = self.asked.constraints if constraint else self.asked.lines
+        into = self.required.constraints if constraint else self.required.lines
         if name in _INCLUDES or name in _CONSTRAINTS:
             self.file(os.path.join(folder, value), constraint=constraint or name in _CONSTRAINTS)
         elif name in _FOLDERS and os.path.isdir(os.path.join(folder, value)):
@@ -123,7 +123,7 @@ class _Reader:
             extras = _EXTRAS.search(text.split(";")[0].strip())
             self.project(path, extras.group(1).split(",") if extras else ())
         else:
-            self.asked.files.append(path)
+            self.required.files.append(path)
             into.append(path)
 
 

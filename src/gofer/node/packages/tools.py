@@ -80,9 +80,9 @@ class _Work:
             self._uv_install(uv, ["--system-site-packages"])
             return
         _see_system_packages(self._shop.env)
-        asked = self._asked_options()
-        if asked:
-            self._run([os.path.join(self._shop.env, "bin", "python"), "-m", "pip", "install", *asked])
+        options = self._requirement_options()
+        if options:
+            self._run([os.path.join(self._shop.env, "bin", "python"), "-m", "pip", "install", *options])
 
     def start_once(self) -> None:
         """Start Python once before the environment is marked as complete. The node may have start-up hooks
@@ -117,20 +117,23 @@ class _Work:
     def _uv_install(self, uv: str, options: List[str]) -> None:
         python = self._recipe.interpreter.path
         self._run([uv, "venv", "--no-project", *options, "--python", python, self._shop.env])
-        asked = self._asked_options()
-        if asked:
+        options = self._requirement_options()
+        if options:
             target = ["--python", os.path.join(self._shop.env, "bin", "python"), "--compile-bytecode"]
-            self._run([uv, "pip", "install", "--link-mode", "copy", *target, *asked])
+            self._run([uv, "pip", "install", "--link-mode", "copy", *target, *options])
 
-    def _asked_options(self) -> List[str]:
+    def _requirement_options(self) -> List[str]:
         """Options for pip or uv with the list as files; empty for an empty list."""
-        asked, options = self._recipe.asked, []
-        for option, name, lines in (("-r", "list", asked.lines), ("-c", "constraints", asked.constraints)):
+        required, options = self._recipe.required, []
+        for option, name, lines in (
+            ("-r", "list", required.lines),
+            ("-c", "constraints", required.constraints),
+        ):
             if lines:
                 path = os.path.join(self._shop.place, f"{name}.txt")
                 files.write_whole(path, "".join(f"{one}\n" for one in lines).encode("utf-8"))
                 options += [option, path]
-        return options if asked.lines else []
+        return options if required.lines else []
 
     def uv_lock(self) -> None:
         uv, recipe = self._uv(), self._recipe

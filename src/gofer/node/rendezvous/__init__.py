@@ -1,4 +1,4 @@
-"""The rendezvous: how the nodes of an attempt find each other, and notice that one of them is gone.
+"""The rendezvous: how the nodes of an attempt find each other, and notice that a node is gone.
 
 Every cluster has the same interface, `base.Rendezvous`. One object is the part of one node in its run:
 

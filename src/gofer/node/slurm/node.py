@@ -167,8 +167,8 @@ class _Agent:
         at = self.share.place(self.request)
         request = self.request._replace(store=self.store)
         task = Task(request, at, row_values(self.request, self.share.row), self.code, self.private)
-        around = FolderContext(self.queue_home, watch, spared, self.private.environment)
-        folders = MappedFolders(request, self.private.folders, at, self.code, around)
+        folder_context = FolderContext(self.queue_home, watch, spared, self.private.environment)
+        folders = MappedFolders(request, self.private.folders, at, self.code, folder_context)
         folders.views_folder = self.work
         node = SlurmNode(
             task, watch=watch, cgroup=None, stage=stage, folders=folders, report=lambda _: None, spared=spared
