@@ -9,15 +9,15 @@ PY := $(BIN)/python
 STAMP := .venv/stamp
 TYPED := $(wildcard src tests bench simulators)
 LINTED := $(wildcard src tests bench simulators examples scripts)
-# Most tests wait for processes and clusters: two of them a core.
+# Most tests wait for processes and clusters, so two run on each core.
 WORKERS ?= 4
 KILLS ?= 1000
 FAULTS ?= 500
 INPUTS ?= 10000
-# Tests that need root are left out, aloud, for those who are not; those that need PyTorch have a target of their own.
+# Without root, tests that need root are left out with a message. Tests that need PyTorch have their own target.
 NOT_ROOT := $(if $(filter-out 0,$(shell id -u)),and not root)
 
-# A virtual environment holds absolute paths: one that was moved with its folder is made again.
+# A virtual environment has absolute paths, so it is made again after its folder was moved.
 ifneq ($(shell test -x $(PY) && cat $(STAMP) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
 endif
@@ -68,7 +68,7 @@ test-torch: ready ## the tests of DDP; installs PyTorch, about 1 GB, into .venv-
 	@GOFER_TEST_TORCH=$(CURDIR)/.venv-torch/bin/python $(BIN)/pytest -m "torch $(NOT_ROOT)" $(ARGS)
 
 .PHONY: check
-check: $(STAMP) ## ruff, mypy --strict, the layers, the nodes' oldest Python, and the site of docs/ if it changed
+check: $(STAMP) ## ruff, mypy --strict, import-linter, the oldest Python of nodes, and the site of docs/ if a page changed
 	@$(BIN)/ruff check --quiet $(LINTED)
 	@$(BIN)/ruff format --check --quiet $(LINTED) || { echo 'hint: `make format`' >&2; exit 1; }
 	@$(BIN)/mypy $(TYPED)
@@ -77,29 +77,29 @@ check: $(STAMP) ## ruff, mypy --strict, the layers, the nodes' oldest Python, an
 	@bash scripts/docs.sh check
 
 .PHONY: docs
-docs: $(STAMP) ## docs/cli.md from the commands, and docs/ as a site in .site
+docs: $(STAMP) ## write docs/cli.md from the commands, and docs/ as a site in .site
 	@bash scripts/docs.sh
 
 .PHONY: format
-format: $(STAMP) ## rewrite the code as ruff would have it
+format: $(STAMP) ## format the code with ruff
 	@$(BIN)/ruff check --quiet --select I --fix $(LINTED)
 	@$(BIN)/ruff format $(LINTED)
 
 .PHONY: bench
-bench: ready ## measure gofer beside its peers into bench/RESULTS.md
+bench: ready ## compare gofer with its peers; results in bench/RESULTS.md
 	@$(PY) -m bench $(ARGS)
 
 .PHONY: bench-data
-bench-data: ready ## measure transfers beside azcopy, rclone and the Azure SDK into bench/RESULTS.md
+bench-data: ready ## compare transfers with azcopy, rclone and the Azure SDK; results in bench/RESULTS.md
 	@$(PY) -m bench f $(ARGS)
 
 .PHONY: bench-slurm
-bench-slurm: ready ## measure gofer on a real Slurm beside sbatch and submitit into bench/RESULTS.md
+bench-slurm: ready ## compare gofer on a real Slurm with sbatch and submitit; results in bench/RESULTS.md
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m bench g $(ARGS)
 
 .PHONY: bench-azure
-bench-azure: ready ## measure gofer on a simulated Azure ML beside the SDK azure-ai-ml into bench/RESULTS.md
+bench-azure: ready ## compare gofer on a simulated Azure ML with the SDK azure-ai-ml; results in bench/RESULTS.md
 	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(PY) -m bench h $(ARGS)
 
@@ -112,34 +112,34 @@ fuzz: ready ## random and hostile input for the command line: INPUTS=10000 in ea
 	@cd tests && PYTHONPATH=. ../$(PY) -m fuzz --inputs $(INPUTS) $(ARGS)
 
 .PHONY: slurm-up
-slurm-up: ready ## a real Slurm with three nodes in .clusters/slurm; ARGS="--accounting --namespaces"
+slurm-up: ready ## start a real Slurm with three nodes in .clusters/slurm; ARGS="--accounting --namespaces"
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m clusters slurm up $(ARGS)
 
 .PHONY: slurm-down
-slurm-down: ready ## end it
+slurm-down: ready ## stop it
 	@PYTHONPATH=tests $(PY) -m clusters slurm down $(ARGS)
 
 .PHONY: ssh-up
-ssh-up: ready ## two machines to reach over SSH in .clusters/ssh; ARGS="--slurm .clusters/slurm" adds a login node
+ssh-up: ready ## start two SSH hosts in .clusters/ssh; ARGS="--slurm .clusters/slurm" adds a login node
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m clusters ssh up $(ARGS)
 
 .PHONY: ssh-down
-ssh-down: ready ## end them
+ssh-down: ready ## stop them
 	@PYTHONPATH=tests $(PY) -m clusters ssh down $(ARGS)
 
 .PHONY: azure-sim
-azure-sim: ready ## a simulated Azure ML in .clusters/azure, with what to type to use it
+azure-sim: ready ## start a simulated Azure ML in .clusters/azure and print how to use it
 	@bash scripts/test-services.sh
 	@bash scripts/azure-sim.sh up
 
 .PHONY: azure-sim-down
-azure-sim-down: ## end it
+azure-sim-down: ## stop it
 	@bash scripts/azure-sim.sh down
 
 .PHONY: drill-lines
-drill-lines: ready ## submissions over SSH and to Slurm while the lines fail: FAULTS=500
+drill-lines: ready ## submissions over SSH and to Slurm while connections fail: FAULTS=500
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m slurm.submission_drill --faults $(FAULTS)
 	@PYTHONPATH=tests $(PY) -m linedrill --faults $(FAULTS) $(ARGS)
@@ -151,7 +151,7 @@ drill-azure: ready ## submissions to a simulated Azure ML that fails: FAULTS=100
 	@PYTHONPATH=tests $(PY) -m azuredrill --faults $(FAULTS) $(ARGS)
 
 .PHONY: support
-support: ready ## docs/support.md from what the conformance suite finds on every backend
+support: ready ## write docs/support.md from the results of the conformance suite on every backend
 	@bash scripts/apt-packages.sh
 	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(BIN)/pytest -q -p support_table --support-table docs/support.md \
@@ -159,14 +159,14 @@ support: ready ## docs/support.md from what the conformance suite finds on every
 		tests/azureml/test_conformance.py
 
 .PHONY: venv
-venv: ready ## set up .venv and nothing else
+venv: ready ## only set up .venv
 
 .PHONY: lock
-lock: ## renew requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer versions
+lock: ## update requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer versions
 	@bash scripts/lock.sh
 
 .PHONY: clean
-clean: ## remove all that make made, .venv included
+clean: ## remove everything that make created, .venv included
 	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down azure-sim-down; fi
 	@rm -rf .clusters .site .venv .venv-docs .venv-lock .venv-torch .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf examples/*/assets examples/*/out examples/*/output

@@ -179,7 +179,7 @@ class JobTable:
     def shell_service(self, job: SimulatedJob, node: int) -> Json:
         """The state of the shell service on one node of a job.
 
-        Nodes of the real service have a user `azureuser`; here the user is the one who runs the simulator.
+        Nodes of the real service have a user `azureuser`; here it is the user of the simulator's process.
         """
         if str(node) not in job.shells:
             return {"status": "Stopped", "endpoint": None, "properties": {}}

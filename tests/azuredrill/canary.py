@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from services.azure import Azure
 
-# Tokens and signatures are made anew all the time, so they are known by their form.
+# Tokens and signatures change all the time, so they are recognized by their form.
 _TOKEN = re.compile(rb"eyJ[\w-]{16,}\.eyJ[\w-]{16,}\.")
 _SIGNATURE = re.compile(rb"sig=[\w%+/-]{20,}")
 # Files that are there to hold secrets, for their owner alone.
@@ -58,7 +58,7 @@ class Canary:
                         yield f"the blob {container.name}/{blob.name} holds {', '.join(found)}"
 
     def in_jobs(self, azure: Azure) -> Iterator[str]:
-        """What anybody who may see the workspace sees of its jobs."""
+        """The fields of jobs that every user of the workspace can read."""
         for job in azure.admin("GET", "/jobs")["value"]:
             found = self.find(json.dumps(job).encode())
             if found:

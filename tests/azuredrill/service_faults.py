@@ -28,7 +28,7 @@ _SILENCE_S = 63.0
 class FaultKind:
     """A rule for the next requests, and how long the drill waits for such requests.
 
-    `most` is the largest number of requests that one fault affects, `weight` how often it is drawn. A delay
+    `most` is the largest number of requests affected by a fault, `weight` how often it is drawn. A delay
     after which the answer comes whole is no failure: `fails` is false.
     """
 

@@ -1,6 +1,6 @@
 """The clusters as fixtures, one of each for a module: `from clusters.fixtures import slurm as slurm`.
 
-A test module that uses a cluster sets `pytestmark` to its list, so that one worker gets all tests of a
+A test module that uses a cluster sets `pytestmark` to its list: then a single worker gets all tests of a
 kind of cluster, and there is one of it at a time: to pytest, what several modules import is a fixture of each
 of them, and for a session they would all stay up to its end. Each test finds the cluster healed, without the
 jobs of the test before.

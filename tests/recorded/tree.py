@@ -92,7 +92,7 @@ def _entry(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def of_bytes(data: bytes, names: Mapping[str, str]) -> dict[str, Any]:
-    """A file of these bytes; AssertionError for binary data that contains a word of this machine."""
+    """A file of these bytes; AssertionError for binary data that contains a name of this machine."""
     try:
         text = hidden(data.decode(), names)
     except UnicodeDecodeError:
