@@ -100,7 +100,7 @@ def test_a_run_at_umask_002_leaves_no_folder_that_the_group_can_write(home: Home
 
 @pytest.mark.parametrize("number", [0o000, 0o002])
 def test_no_folder_that_gofer_makes_in_a_home_can_be_written_by_others(home: Home, number: int) -> None:
-    """With the right to rename `~/.config/gofer` or `~/.cache/gofer`, another user can run code as the owner."""
+    """With the right to rename `~/.config/gofer` or `~/.cache/gofer`, another user can run code."""
     user = home.root / "user"
     del home.environ["GOFER_HOME"]
     home.path = user / ".local" / "state" / "gofer"  # whose supervisor ends with the test

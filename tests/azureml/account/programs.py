@@ -1,6 +1,6 @@
 """Small implementations of `az`, `docker` and other programs, with state, in a folder on the PATH.
 
-Each program keeps its state in files next to it, so that each call sees the effects of earlier ones. Each records every
+Each program keeps its state in files next to it, which later calls read. Each program records every
 call with its arguments and its input, so that a test can prove that no argument had a secret. The programs
 refuse options that the real ones do not have. `docker` follows `docker COMMAND --help` of 28.2.2 (samples/),
 `az` follows azure-cli 2.32 and newer.

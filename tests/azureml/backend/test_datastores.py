@@ -165,7 +165,7 @@ def test_the_expiry_of_a_users_own_datastore_is_reported_at_submit(home: AzureHo
 def test_a_doctor_that_may_not_see_what_opens_a_datastore(
     home: AzureHome, azure: Azure, status: int, verdict: str
 ) -> None:
-    """Users with the right to run jobs may lack the right to list datastores. Any other refusal is an error."""
+    """Users with the right to run jobs may lack the right to list datastores. Other refusals are errors."""
     _own(home, azure, days=30)
     azure.fault("status", "/listSecrets", status=status, count=20)
     checks = json.loads(home.gofer("doctor", "azure", "aml", "--json", status=None).out)
