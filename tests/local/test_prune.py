@@ -191,7 +191,7 @@ def test_on_a_terminal_it_asks(home: Home, answer: str, status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--runs",), "--older-than"),
         (("--filter", "state=failed"), "--runs"),
@@ -200,8 +200,8 @@ def test_on_a_terminal_it_asks(home: Home, answer: str, status: int) -> None:
         (("-t", "nowhere"), "nowhere"),
     ],
 )
-def test_words_that_mean_nothing_are_refused(home: Home, words: tuple[str, ...], steps: str) -> None:
-    assert steps in home.gofer("prune", *words, status=2).err
+def test_words_that_mean_nothing_are_refused(home: Home, words: tuple[str, ...], message: str) -> None:
+    assert message in home.gofer("prune", *words, status=2).err
 
 
 def test_a_place_that_cannot_be_reached_is_named_and_the_others_are_done(home: Home) -> None:
