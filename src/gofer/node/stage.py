@@ -47,6 +47,7 @@ def with_stdin(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:
     def stage_both(task: Task) -> None:
         stage_code(task)
         if task.has_stdin and task.place.node == 0:
+            os.makedirs(os.path.dirname(task.stdin), exist_ok=True)  # the copy of a row is made later
             files.write_whole(task.stdin, _read_stdin(task), mode=0o600)
 
     return stage_both
