@@ -58,21 +58,21 @@ class Run:
 
         While the cluster cannot be asked, the last state that is known; `info()["observed_at"]` is its time.
         """
-        return self._look().state
+        return self._refreshed_row().state
 
     @property
     def reason(self) -> str | None:
         """Why it is in its state, in one word: `exit-code`, `time-limit`, `user`, …"""
-        return self._look().reason
+        return self._refreshed_row().reason
 
     @property
     def exit_code(self) -> int | None:
         """None while it runs; 128 + the signal when one ended it."""
-        return self._look().exit_code
+        return self._refreshed_row().exit_code
 
     @property
     def tags(self) -> dict[str, str]:
-        return self._look().tags
+        return self._refreshed_row().tags
 
     def info(self) -> dict[str, Any]:
         """Everything known, as `gofer q --json` prints it."""
@@ -115,9 +115,9 @@ class Run:
 
     @property
     def submitted_at(self) -> str | None:
-        return format_time(self._look().submitted_at)
+        return format_time(self._refreshed_row().submitted_at)
 
-    def _look(self) -> RunRow:
+    def _refreshed_row(self) -> RunRow:
         with _session(self._folder) as session:
             return self._refreshed(session)
 

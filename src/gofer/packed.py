@@ -159,7 +159,7 @@ class PackedFolder(Mapping[str, bytes]):
         try:
             return self._folder.read(store, join(self._inside, name))
         except KeyNotFound:
-            # Somebody packed the folder anew, and the old packs are gone.
+            # Somebody packed the folder again, and the old packs are gone.
             self._folder, self._names = read_folder(store, self._folder.root), None
             self.size(name)
             return self._folder.read(store, join(self._inside, name))

@@ -29,7 +29,7 @@ class Group(NamedTuple):
 
 
 class RankPlace(NamedTuple):
-    """What the environment says of this process, whoever set it."""
+    """The place of this process among the ranks, as the environment says it."""
 
     rank: int
     world_size: int
@@ -52,7 +52,7 @@ def init_process_group(backend: str | None = None, **options: Any) -> Group:
     device = _device(torch, place)
     if not torch.distributed.is_initialized():
         if "init_method" not in options and "store" not in options:
-            options.update(_meeting(torch, place, os.environ))
+            options.update(_init_arguments(torch, place, os.environ))
         chosen = backend or ("nccl" if _has_gpu_each(torch, place) else "gloo")
         torch.distributed.init_process_group(chosen, rank=place.rank, world_size=place.world_size, **options)
     return Group(place.rank, place.world_size, place.local_rank, device)
@@ -75,8 +75,8 @@ def find_place(environ: Mapping[str, str]) -> RankPlace:
     return RankPlace(rank, size, int(environ.get(names[2], rank)), int(environ.get(names[3], size)))
 
 
-def _meeting(torch: Any, place: RankPlace, environ: Mapping[str, str]) -> dict[str, Any]:
-    """How the processes find each other."""
+def _init_arguments(torch: Any, place: RankPlace, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of init_process_group with which the processes find each other."""
     if "MASTER_ADDR" in environ and "MASTER_PORT" in environ:
         return {"init_method": "env://"}
     if place.world_size == 1:

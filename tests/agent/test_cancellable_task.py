@@ -159,11 +159,11 @@ def test_the_tally_says_what_is_known_so_far(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(time, "monotonic", lambda: 5.0)
     output: list[dict[str, Any]] = []
     tally = ProgressTally(output.append)
-    tally.found(10)
-    tally.found(5)
-    tally.moved(10)
-    tally.moved(0, files=1)
-    tally.tell()
+    tally.add_file(10)
+    tally.add_file(5)
+    tally.add_moved(10)
+    tally.add_moved(0, files=1)
+    tally.report()
     assert output[0] == {"files": 0, "of_files": 1, "bytes": 0, "of_bytes": 10}
     assert output[-1] == {"files": 1, "of_files": 2, "bytes": 10, "of_bytes": 15}
     assert len(output) == 2, "it is output now and then, not every time"

@@ -164,7 +164,7 @@ def build_job(
         where = f"in `{job_file.path}`" if job_file else "given"
         raise UsageError(f"no command {where}", hint="`gofer submit python train.py` runs one")
     for word in argv:
-        check_text(word, "a word of the command")
+        check_text(word, "an argument of the command")
     if not argv[0]:
         raise UsageError("the command's first word, the program, is empty")
     found = job_values(flags, job_file, settings, target_name)

@@ -1,7 +1,7 @@
 """Settings as written, before they have a type: text, lists and tables, each with its file and line.
 
-Files, environment variables and built-in values all become these nodes, so that one decoder with one set of
-messages is enough.
+Files, environment variables and built-in values all become these nodes, so one decoder
+with one set of messages is enough.
 """
 
 from __future__ import annotations

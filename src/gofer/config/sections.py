@@ -262,7 +262,7 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     job: Annotated[JobSection | None, Meta(description="Defaults for every job")] = None
     include: Annotated[
         Words | None,
-        Meta(description="Patterns of ignored files that go into snapshots all the same, as in `.gitignore`"),
+        Meta(description="Patterns of ignored files that go into snapshots nevertheless, as in `.gitignore`"),
     ] = None
     ignore: Annotated[
         Words | None, Meta(description="Patterns of files that stay out of snapshots, as in `.gitignore`")

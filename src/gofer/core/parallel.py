@@ -31,21 +31,21 @@ class ProgressTally:
         self._next_report = 0.0
         self.files = self.of_files = self.bytes = self.of_bytes = 0
 
-    def found(self, size: int) -> None:
+    def add_file(self, size: int) -> None:
         """Count one more file that has to be moved."""
         with self._lock:
             self.of_files += 1
             self.of_bytes += size
             self._report()
 
-    def moved(self, size: int, *, files: int = 0) -> None:
+    def add_moved(self, size: int, *, files: int = 0) -> None:
         """Count `size` more bytes as moved, and with them `files` whole files."""
         with self._lock:
             self.files += files
             self.bytes += size
             self._report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the counts now."""
         with self._lock:
             self._next_report = 0.0

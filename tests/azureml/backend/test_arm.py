@@ -19,13 +19,13 @@ TOKEN = "dummy-token-of-a-test"
 _HEAD = """
 import json, os, sys, time
 from gofer.errors import GoferError
-from gofer.transport.azure.arm import Arm, Patience
+from gofer.transport.azure.arm import Arm, ServicePatience
 from gofer.transport.azure.cloud import Cloud
 from gofer.transport.azure.credential import AzureCredential
 base = os.environ["BASE"]
 cloud = Cloud("test", base, base, "core.windows.net", base)
 credential = AzureCredential(os.environ["FOLDER"], authority=base)
-arm = Arm(cloud, credential, patience=Patience(tries=3, first_s=0.01, most_s=0.05, silence_s=30.0))
+arm = Arm(cloud, credential, patience=ServicePatience(tries=3, first_s=0.01, most_s=0.05, silence_s=30.0))
 def tell(act):
     try:
         return act()
@@ -136,7 +136,7 @@ def test_a_put_whose_answer_is_lost_is_sent_again(client: Client) -> None:
 def test_a_silent_server_is_given_up(client: Client) -> None:
     client.server.replies = [Reply(hang_s=30.0)]
     kind, message, hint = client.run(
-        "tell(lambda: Arm(cloud, credential, patience=Patience(0, silence_s=1.0)).get('/x'))"
+        "tell(lambda: Arm(cloud, credential, patience=ServicePatience(0, silence_s=1.0)).get('/x'))"
     )
     assert kind == "Unreachable" and "GET /x" in message and hint
 

@@ -72,7 +72,7 @@ def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], send_mess
             work.remove_rest()
         finally:
             work.folders.close()
-        work.tally.tell()
+        work.tally.report()
         if work.changed:
             send_message({"restored": {"names": work.changed, "runs": work.readers()}})
         if work.is_alone:
@@ -183,7 +183,7 @@ class _Copy:
                 continue
             self._seen.add(hash(info.key))
             if not self._has(info):
-                self.tally.found(info.size)
+                self.tally.add_file(info.size)
                 yield info
 
     def _path(self, name: str) -> str:
@@ -243,7 +243,7 @@ class _Copy:
             os.chmod(temporary, 0o555 if is_executable(info) else 0o444)
             os.utime(temporary, ns=(stamp_ns(info), stamp_ns(info)))
             self._put_in_place(temporary, info.key)
-            self.tally.moved(0, files=1)
+            self.tally.add_moved(0, files=1)
             return
         raise WorkFailed(f"`{info.key}` changes each time it is read")
 
@@ -254,13 +254,13 @@ class _Copy:
                 for piece in self._remote.read(info):
                     file.write(piece)
                     size += len(piece)
-                    self.tally.moved(len(piece))
+                    self.tally.add_moved(len(piece))
                     if hashed:
                         hashed.update(piece)
             if size != info.size or (hashed and hashed.digest() != info.md5):
                 raise _Differs
         except BaseException:
-            self.tally.moved(-size)
+            self.tally.add_moved(-size)
             raise
 
     def _put_in_place(self, temporary: str, name: str) -> None:

@@ -111,7 +111,7 @@ def upload(spec: Mapping[str, Any], sending: FolderUpload, send_message: SendMes
     finally:
         if work.replaced or work.beside:
             send_message({"replaced": sorted(work.replaced), "beside": sorted(work.beside)})
-    work.tally.tell()
+    work.tally.report()
 
 
 class _Upload:
@@ -131,7 +131,7 @@ class _Upload:
             wanted = set(names)
             self._known = {info.key: info for info in self._remote.list() if info.key in wanted}
         for name in names:
-            self.tally.found(os.stat(os.path.join(self._folder, name)).st_size)
+            self.tally.add_file(os.stat(os.path.join(self._folder, name)).st_size)
         yield from names
 
     def send(self, name: str) -> None:
@@ -148,7 +148,7 @@ class _Upload:
                     continue
                 # If the file changed while it was sent, send it again: the store must have the final version.
                 if _stamp(os.stat(path)) == _stamp(status):
-                    self.tally.moved(status.st_size, files=1)
+                    self.tally.add_moved(status.st_size, files=1)
                     return
                 info = self._remote.head(name)
         except (ObjectsError, OSError) as error:

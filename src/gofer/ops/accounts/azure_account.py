@@ -115,7 +115,7 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
     service.
     """
     from gofer.transport.azure.cloud import cloud_name
-    from gofer.transport.azure.credential import given
+    from gofer.transport.azure.credential import environment_identity
 
     profiles = Profiles.of(environ)
     active, origin = profiles.chosen()
@@ -134,7 +134,7 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
         "subscriptions": [one._asdict() for one in signed.subscriptions] if signed else [],
         "tokens": _tokens(environ, profiles.environ_of(name)),
         "device_login": _has_device_login(environ, profiles.environ_of(name)),
-        "environment": given(environ),
+        "environment": environment_identity(environ),
     }
 
 

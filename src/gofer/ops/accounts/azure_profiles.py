@@ -23,7 +23,7 @@ from gofer.core.json_text import parse_json
 from gofer.errors import GoferError, UnknownName, UsageError
 from gofer.text import did_you_mean
 from gofer.transport.azure.cloud import in_cloud
-from gofer.transport.azure.credential import is_given
+from gofer.transport.azure.credential import has_environment_identity
 from gofer.transport.azure.profile import (
     CLOUD_VARIABLE,
     DEFAULT,
@@ -95,7 +95,7 @@ class Profiles:
 
     def asking(self, named: str | None) -> str:
         """Like `choice`, but `default` when the environment itself has credentials."""
-        return DEFAULT if is_given(self._environ) else self.choice(named)[0]
+        return DEFAULT if has_environment_identity(self._environ) else self.choice(named)[0]
 
     def folder_of(self, name: str) -> Path:
         """The folder of `az` for this profile; UnknownName when there is no such profile."""
@@ -116,7 +116,7 @@ class Profiles:
         target `eus``, is part of the error when the profile does not exist. When the environment itself has
         credentials, no profile is needed.
         """
-        if is_given(self._environ):
+        if has_environment_identity(self._environ):
             return {**self._environ, VARIABLE: DEFAULT}
         name = self.asking(named)
         if name == named and name != DEFAULT and name not in self.names():

@@ -18,7 +18,7 @@ from gofer.ops.messages import AnyMessage, Message
 _GROWTH = 1.5
 
 
-class Patience(NamedTuple):
+class FollowPatience(NamedTuple):
     """The pauses between polls, and which errors are waited out, for how long. `words` follow the message of
     such an error.
     """
@@ -31,8 +31,8 @@ class Patience(NamedTuple):
 
 
 # A laptop may sleep or change its network, so wait this long for a store that does not answer.
-STORE = Patience(0.05, 1.0, 600.0, (StoreError,), "trying again")
-SERVICE = Patience(2.0, 60.0, math.inf, (BackendError, StoreError, CredentialError), "still following")
+STORE = FollowPatience(0.05, 1.0, 600.0, (StoreError,), "trying again")
+SERVICE = FollowPatience(2.0, 60.0, math.inf, (BackendError, StoreError, CredentialError), "still following")
 
 
 class OutageNotice:
@@ -73,7 +73,7 @@ class Followed(NamedTuple):
     emit: Callable[[AnyMessage], None]
     attempt: int | None = None
     setup: SetupView | None = None
-    patience: Patience = STORE
+    patience: FollowPatience = STORE
     is_fixed: bool = True
     notice: OutageNotice | None = None
 

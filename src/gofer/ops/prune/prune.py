@@ -53,7 +53,7 @@ class PlaceFindings(NamedTuple):
 
     place: KeptPlace
     bounds: PruneBounds
-    found: tuple[Prunable, ...] = ()
+    removable: tuple[Prunable, ...] = ()
 
 
 class PruneSurvey(NamedTuple):
@@ -66,8 +66,8 @@ class PruneSurvey(NamedTuple):
     elsewhere: int = 0
 
     @property
-    def found(self) -> list[Prunable]:
-        return [item for one in self.asked for item in one.found]
+    def removable(self) -> list[Prunable]:
+        return [item for one in self.asked for item in one.removable]
 
 
 class PruneResult(NamedTuple):
@@ -98,7 +98,7 @@ def survey(session: Session, wanted: PruneRequest, *, now: float | None = None) 
             continue
         new = [item for item in answer if item[:3] not in seen]  # two targets may share what they keep
         seen.update(item[:3] for item in new)
-        asked.append(one._replace(found=tuple(new)))
+        asked.append(one._replace(removable=tuple(new)))
     return PruneSurvey(tuple(asked), silent, drawn.elsewhere)
 
 
@@ -109,8 +109,8 @@ def remove(found: PruneSurvey) -> PruneResult:
     removed: list[Prunable] = []
     silent: dict[str, str] = {}
     for stage in range(3):
-        asked = [one for one in found.asked if one.found and _stage(one.place) == stage]
-        answers = _each(lambda one: one.place.prune(one.found, one.bounds), asked)
+        asked = [one for one in found.asked if one.removable and _stage(one.place) == stage]
+        answers = _each(lambda one: one.place.prune(one.removable, one.bounds), asked)
         for one, answer in zip(asked, answers, strict=True):
             if isinstance(answer, GoferError):
                 silent[one.place.name] = answer.message

@@ -44,7 +44,7 @@ TEMPLATE = """\
 #include:
 #  - /build/
 
-# Files that no run needs, besides those in .gitignore and .goferignore.
+# Files that no run needs, in addition to those in .gitignore and .goferignore.
 #ignore:
 #  - "*.ckpt"
 #  - /data/

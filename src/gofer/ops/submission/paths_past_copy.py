@@ -110,7 +110,7 @@ def name_first(
 
 
 def _in_words(job: Job, copy: ProjectCopy) -> Iterator[tuple[str, str]]:
-    """For each such word of the command, the text of the warning and the relative path to write instead."""
+    """For each argument with such a path, the text of the warning and the relative path to write instead."""
     for word in job.command:
         for path in (word, word.partition("=")[2]):
             relative = copy.find(path)

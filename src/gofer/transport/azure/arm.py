@@ -29,7 +29,7 @@ LOGGER = "gofer.azure"
 _MOST_PAGES = 1000
 
 
-class Patience(NamedTuple):
+class ServicePatience(NamedTuple):
     """How long to wait for a service: the number of retries, the pauses between them, the longest
     Retry-After.
     """
@@ -48,11 +48,11 @@ class Arm:
     """
 
     def __init__(
-        self, cloud: Cloud, credential: AzureCredential, *, patience: Patience | None = None
+        self, cloud: Cloud, credential: AzureCredential, *, patience: ServicePatience | None = None
     ) -> None:
         self.cloud = cloud
         self.credential = credential
-        self._patience = patience or Patience()
+        self._patience = patience or ServicePatience()
         self._pipeline: Pipeline[Any, Any] | None = None
         self._transport: Any = None
         self._lock = threading.Lock()

@@ -190,15 +190,15 @@ def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
     return device.forget(folder, login_environ) or dropped > 0
 
 
-def given(environ: Mapping[str, str]) -> str | None:
+def environment_identity(environ: Mapping[str, str]) -> str | None:
     """The identity that the environment itself names, so that no profile is used; None without one."""
     if _proof(environ) is not None:
         return f"service principal {environ['AZURE_CLIENT_ID']}"
     return "managed identity" if _is_managed(environ) else None
 
 
-def is_given(environ: Mapping[str, str]) -> bool:
-    return given(environ) is not None
+def has_environment_identity(environ: Mapping[str, str]) -> bool:
+    return environment_identity(environ) is not None
 
 
 def _proof(environ: Mapping[str, str]) -> str | None:

@@ -23,7 +23,7 @@ from gofer.objects.retry_policy import retry_after_s
 from gofer.transport.azure.wire import WireTransport
 
 if TYPE_CHECKING:
-    from gofer.transport.azure.arm import Patience
+    from gofer.transport.azure.arm import ServicePatience
     from gofer.transport.azure.credential import AzureCredential
 
 _SECRET_HEADERS = ["Authorization", "x-ms-authorization-auxiliary", "x-azureml-token"]
@@ -32,7 +32,7 @@ _SECRET_HEADERS = ["Authorization", "x-ms-authorization-auxiliary", "x-azureml-t
 class _Retry(RetryPolicy[Any, Any]):
     """azure-core's policy, except that a service that asks for a very long pause is not retried."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: ServicePatience) -> None:
         super().__init__(
             retry_total=patience.tries,
             retry_connect=min(patience.tries, 3),
@@ -53,7 +53,7 @@ class _Retry(RetryPolicy[Any, Any]):
 def make(
     credential: AzureCredential,
     scope: str,
-    patience: Patience,
+    patience: ServicePatience,
     *,
     transport: WireTransport | None,
     agent: str,

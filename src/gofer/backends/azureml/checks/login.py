@@ -75,9 +75,9 @@ class Access:
     @cached_property
     def arm(self) -> Arm:
         """A client with a single try: a check reports a problem at once and does not wait for it to pass."""
-        from gofer.transport.azure.arm import Arm, Patience
+        from gofer.transport.azure.arm import Arm, ServicePatience
 
-        return Arm(self.cloud, self.credential, patience=Patience(tries=1, silence_s=20.0))
+        return Arm(self.cloud, self.credential, patience=ServicePatience(tries=1, silence_s=20.0))
 
     @cached_property
     def _answer(self) -> Token | GoferError:

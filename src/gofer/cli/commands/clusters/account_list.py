@@ -14,7 +14,7 @@ from gofer.errors import GoferError
 from gofer.ops.accounts.azure_account import account_facts, users_of
 from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.session import Session
-from gofer.transport.azure.credential import is_given
+from gofer.transport.azure.credential import has_environment_identity
 from gofer.transport.azure.profile import login_command
 
 _TITLES = ("PROFILE", "IN USE", "USER", "TENANT", "SUBSCRIPTION", "TARGETS")
@@ -48,7 +48,7 @@ def _users() -> dict[str, list[str]]:
 
 
 def _warn(environ: dict[str, str], name: str, targets: list[str]) -> None:
-    if is_given(environ):
+    if has_environment_identity(environ):
         return
     listed = ", ".join(f"`{target}`" for target in targets)
     print_message(

@@ -26,7 +26,7 @@ def run(**given: Any) -> int:
     """The new ids, one a line, or JSON on stdout; what differs from the old run on stderr."""
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
-    # `--target` is where the new run goes. To find an unknown old job, only that target's service is asked.
+    # `--target` is where the new run goes. An unknown old job is searched for on that target only.
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         old = find_all(session, given["runs"], acts=True)
         again = resubmit(

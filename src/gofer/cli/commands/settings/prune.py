@@ -32,7 +32,7 @@ def run(**given: Any) -> int:
         found = survey(session, wanted)
         _show(session, found, as_json=given["as_json"])
         done = PruneResult((), {})
-        if found.found and not given["dry_run"]:
+        if found.removable and not given["dry_run"]:
             if not given["yes"] and not _agreed(found):
                 print_message("nothing was removed")
                 return 1
@@ -70,7 +70,7 @@ def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
         )
     if as_json:
         return
-    if not found.found:
+    if not found.removable:
         session.emit(Message("there is nothing to remove"))
         return
     columns = [
@@ -80,7 +80,7 @@ def _show(session: Session, found: PruneSurvey, *, as_json: bool) -> None:
         Column("SIZE", right=True),
         Column("WHY", flexible=True),
     ]
-    sys.stdout.write(render(columns, list(_lines(found.found)), fit=screen_width()))
+    sys.stdout.write(render(columns, list(_lines(found.removable)), fit=screen_width()))
     sys.stdout.flush()
 
 
@@ -95,14 +95,14 @@ def _lines(found: Iterable[Prunable]) -> Iterable[list[str]]:
 
 
 def _agreed(found: PruneSurvey) -> bool:
-    things, size = _things(len(found.found)), format_size(sum(one.size for one in found.found))
+    things, size = _things(len(found.removable)), format_size(sum(one.size for one in found.removable))
     ask = confirmation_prompt()
     if ask is None:
         raise UsageError(
             f"{things}, {size}, would be removed, and no terminal can confirm it",
             hint="add `--yes`",
         )
-    runs = [one for one in found.found if one.kind == "run"]
+    runs = [one for one in found.removable if one.kind == "run"]
     what = f"{things}, {size}"
     if runs:
         lost = format_size(sum(one.size for one in runs))
@@ -117,7 +117,9 @@ def _things(count: int) -> str:
 
 def _print(found: PruneSurvey, done: PruneResult, *, dry_run: bool) -> None:
     gone = {one[:3] for one in done.removed}
-    items = [{**one._asdict(), "at": format_time(one.at), "removed": one[:3] in gone} for one in found.found]
+    items = [
+        {**one._asdict(), "at": format_time(one.at), "removed": one[:3] in gone} for one in found.removable
+    ]
     silent = [{"place": name, "why": why} for name, why in {**found.silent, **done.silent}.items()]
     freed = sum(one.size for one in done.removed)
     print_json({"dry_run": dry_run, "items": items, "removed": len(gone), "freed": freed, "silent": silent})
