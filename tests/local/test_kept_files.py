@@ -287,3 +287,19 @@ def test_a_command_that_removes_its_own_run_folder_keeps_its_exit_code(home: Hom
     home.gofer("wait", "-Q", group, status=2)
     assert [home.view(f"{group}-{row}")["exit_code"] for row in (0, 1)] == [1, 2]
     assert "Traceback" not in (home.queue_home / "supervisor.log").read_text()
+
+
+def test_what_is_written_beside_the_code_folder_is_named_and_reaches_no_other_row(home: Home) -> None:
+    """A file in `../` is removed with the copy, so the outcome of the run names the file."""
+    run = with_code(home, "sh", "-c", "mkdir ../results; echo 1 > ../results/x; echo 2 > '../a`b'")
+    assert run["state"] == "succeeded"
+    named = "it wrote `../a?b`, `../results`, which is not kept"
+    assert named in run["detail"]
+    assert named in home.gofer("why", run["id"]).out
+    assert with_code(home, "sh", "-c", "ls ..; echo 1 > inside; : > $GOFER_OUTPUT_DIR/x")["detail"] is None
+    rows = ["--cpus", str(len(os.sched_getaffinity(0))), "--each", "s=1..3"]
+    group = with_code(home, *rows, "sh", "-c", "ls ..; echo {s} > ../by-{s}")
+    assert group["state"] == "succeeded"
+    for row in range(3):
+        assert "by-" not in home.log(f"{group['id']}-{row}")
+        assert f"`../by-{row + 1}`" in home.view(f"{group['id']}-{row}")["detail"]

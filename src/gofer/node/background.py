@@ -66,7 +66,7 @@ def describe(names: Sequence[str], command: Sequence[str], *, succeeded: bool) -
         return None
     count = len(names)
     verbs = "process was still running and was" if count == 1 else "processes were still running and were"
-    words = f"{count} {verbs} ended: {_list(names)}"
+    words = f"{count} {verbs} ended: {list_in_words(names)}"
     return f"{words}; {_advice(command)}" if succeeded else words
 
 
@@ -100,8 +100,8 @@ def _words(pid: int) -> List[str]:
 
 def name_command(argv: Sequence[str], folder: str) -> str:
     """Like `name_process`, for a command line and its working folder; empty for an empty command line."""
-    program = _plain(os.path.basename(argv[0])) if argv else ""
-    return _plain(_script(argv[1:], folder) or "") or program if _is_interpreter(program) else program
+    program = printable_name(os.path.basename(argv[0])) if argv else ""
+    return printable_name(_script(argv[1:], folder) or "") or program if _is_interpreter(program) else program
 
 
 def _is_interpreter(program: str) -> bool:
@@ -128,13 +128,14 @@ def _script(words: Sequence[str], folder: str) -> Optional[str]:
     return None
 
 
-def _plain(name: str) -> str:
+def printable_name(name: str) -> str:
     """A name that is safe in a record: one line, of limited length, without control characters."""
     shown = "".join(letter if letter.isprintable() and letter != "`" else "?" for letter in name)
     return shown if len(shown) <= _LONGEST_NAME else shown[: _LONGEST_NAME - 1] + "…"
 
 
-def _list(names: Iterable[str]) -> str:
+def list_in_words(names: Iterable[str]) -> str:
+    """The first names with their numbers, and how many more there are."""
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1

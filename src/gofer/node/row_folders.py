@@ -11,7 +11,7 @@ import os
 from typing import Optional
 
 from gofer.core import trees
-from gofer.node import working_copy
+from gofer.node import beside_copy, working_copy
 from gofer.node.kept import copy_record
 from gofer.node.stage import stage
 from gofer.node.task import Task
@@ -71,7 +71,11 @@ class RowFolders:
         stage(task._replace(code=self._pristine))
 
     def prepare(self) -> None:
-        """Make the working copy equal to the staged code; call after `fetch`. OSError when that fails."""
+        """Make the working copy equal to the staged code. Remove what an earlier row wrote beside the copy.
+
+        Call after `fetch`. OSError when that fails.
+        """
+        beside_copy.remove_all(self._path)
         if self._known is not None and self._is_put_back():
             return
         self._is_written = False

@@ -15,7 +15,16 @@ from gofer.core.launcher_options import Launched, write_hostfiles
 from gofer.core.outcome import Outcome
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
-from gofer.node import background, cancellable_task, continued_files, exit_record, mpi, process_cleanup, spawn
+from gofer.node import (
+    background,
+    beside_copy,
+    cancellable_task,
+    continued_files,
+    exit_record,
+    mpi,
+    process_cleanup,
+    spawn,
+)
 from gofer.node import failure_advice as advice
 from gofer.node.events import EventLog
 from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
@@ -98,6 +107,7 @@ class Node:
         self._services: set[processes.ProcessIdentity] = set()
         self._keeper: FileKeeper | None = None
         self._packages: Provided | None = None
+        self._beside: set[str] = set()  # the names beside the working copy before the command
 
     def run(self) -> int:
         """Run the share. Blocks. 0 when the exit record is written; ALREADY_STARTED when an earlier agent
@@ -192,6 +202,7 @@ class Node:
             self._set_up()
             self._services = background.children_of_this_process(self._spared)
         keeper.begin(self._spared)
+        self._beside = beside_copy.list_names(self.task.code)
         if self.place.first_node_only and not self.rendezvous.wait_until_prepared(self._keep_on):
             self._check_stopped()
             raise self._late("while the other nodes were prepared")
@@ -363,11 +374,14 @@ class Node:
         return found.with_detail(advice.advise(self.task, self.place, lines, built))
 
     def _finished(self, found: Outcome) -> Outcome:
-        """Finish the mapped folders, and add the result to the outcome. Files that could not be sent make the
-        run fail.
+        """Finish the mapped folders, and add the result to the outcome, which also names what was written
+        beside the copy. Files that could not be sent make the run fail.
         """
         problem = self._folders.finish(self._event_log.note, started=self._running is not None)
         found = found.with_detail("; ".join(self._folders.notes))
+        if self._running is not None:
+            new = beside_copy.list_names(self.task.code) - self._beside
+            found = beside_copy.name_lost(found, sorted(new))
         if problem is None:
             return found
         if found.state == State.SUCCEEDED:
