@@ -38,6 +38,8 @@ def _why(facts: WaitingFacts) -> str:
         failed = facts.failed_attempts
         pause = format_duration(facts.retry_in_s)
         return f"attempt {failed} failed; attempt {failed + 1} begins in {pause}"
+    if facts.sharing_problem:
+        return f"its GPUs cannot be shared with other users: {facts.sharing_problem}"
     if facts.lacks:
         needs = " and ".join(_need(kind, facts) for kind in facts.lacks)
         holders = _held(facts.holders, facts.lacks)

@@ -34,7 +34,8 @@ class WaitingFacts(NamedTuple):
 
     `ahead` is the number of runs before it, `head` the first of them, which it must not delay. `lacks` names
     what too little is free of: `gpus`, `cpus`. `holders` hold some of it, the largest first. `estimate` is
-    when the run starts if every other run uses its whole time limit.
+    when the run starts if every other run uses its whole time limit. `sharing_problem` says why the GPUs
+    cannot be shared with the queues of other people; no run with GPUs starts then.
     """
 
     ahead: int
@@ -53,6 +54,7 @@ class WaitingFacts(NamedTuple):
     failed_attempts: int
     is_stopping: bool
     estimate: Optional[float]
+    sharing_problem: Optional[str] = None
 
 
 class _View(NamedTuple):
@@ -86,8 +88,12 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
     mine = next((one for one in queue if run_id in (one.id, one.request)), None)
     if mine is None:
         return None
+    problem = None
     if view.requests[mine.request].leased:
-        view = view.shared(_foreign(queue_home, leases))
+        try:
+            view = view.shared(_foreign(queue_home, leases))
+        except (LeaseFolderError, OSError) as error:
+            problem = str(error)
     demand, before = view.demand(mine), queue[: queue.index(mine)]
     fits = view.pool.fit(demand) is not None
     lacks = [] if fits else _lacks(view.pool, demand)
@@ -107,7 +113,8 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
         retry_in_s=max(mine.not_before - time.time(), 0.0),
         failed_attempts=len(mine.attempts),
         is_stopping=mine.cancel_grace_s is not None,
-        estimate=None if fits or before else _estimate(view, demand),
+        estimate=None if fits or before or problem else _estimate(view, demand),
+        sharing_problem=problem,
     )
 
 
@@ -126,11 +133,7 @@ def _read_queue(queue_home: str) -> _View:
 
 def _foreign(queue_home: str, leases: Optional[str]) -> Dict[str, List[int]]:
     found: Dict[str, List[int]] = {}
-    try:
-        others = Leases(leases or usual_folder(), queue_home).others()
-    except (LeaseFolderError, OSError):
-        return found
-    for who, gpus in others.items():
+    for who, gpus in Leases(leases or usual_folder(), queue_home).others().items():
         found.setdefault(_person(int(who.partition(":")[0])), []).extend(gpus)
     return found
 

@@ -123,5 +123,22 @@ def test_gpus_of_another_queue_are_somebody_elses(queue_home: str, tmp_path: Pat
     assert own.fits
 
 
+def test_leases_that_cannot_be_used_are_the_reason(queue_home: str, tmp_path: Path) -> None:
+    open_to_all = tmp_path / "shared"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    with closing(Queue(queue_home)) as queue:
+        add(queue, "aaaaaa", 1, leased=True)
+        add(queue, "bbbbbb", 1, leased=False)
+    leased = why_waiting.waiting(queue_home, "r261116-000000-aaaaaa", leases=str(open_to_all))
+    own = why_waiting.waiting(queue_home, "r261116-000000-bbbbbb", leases=str(open_to_all))
+    assert leased is not None
+    assert own is not None
+    assert "cannot be shared with other users" in explain(leased).why
+    assert f"{open_to_all} is not safe from other users" in explain(leased).why
+    assert leased.estimate is None
+    assert own.sharing_problem is None
+
+
 def _cpus(count: int) -> dict[str, int]:
     return {"nodes": 1, "gpus_per_node": 0, "procs_per_node": 1, "cpus_per_proc": count}
