@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,3 +162,55 @@ def test_a_command_that_removes_its_own_folder_keeps_its_exit_code(home: Home, w
     done = home.gofer("submit", "--wait", "-Q", "bash", "-c", f'rm -rf "{what}"; exit 7', status=7)
     run = home.view(done.out.strip())
     assert (run["state"], run["reason"], run["exit_code"]) == ("failed", "exit-code", 7)
+
+
+# Each text replaces a function by one that is interrupted before or after its work.
+INTERRUPTED = """
+import sys
+import {module} as module
+
+work = module.{name}
+
+def interrupted(*words, **named):
+    if {does_work}:
+        work(*words, **named)
+    raise KeyboardInterrupt
+
+module.{name} = interrupted
+from gofer.cli.main import entry
+sys.argv[0] = "gofer"
+entry()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "does_work", "message"),
+    [
+        ("gofer.ops.submission.submit", "make_draft", False, "interrupted: nothing was submitted"),
+        ("gofer.ops.submission.submit", "_rows", False, "interrupted: nothing was submitted"),
+        (
+            "gofer.tracking.ledger",
+            "Ledger.insert",
+            True,
+            "is recorded, and the next command that can sends it",
+        ),
+        ("gofer.ops.submission.send", "send", False, "is recorded, and the next command that can sends it"),
+        ("gofer.ops.submission.send", "send", True, "was submitted"),
+    ],
+)
+def test_ctrl_c_says_what_becomes_of_the_run(
+    home: Home, module: str, name: str, does_work: bool, message: str
+) -> None:
+    text = INTERRUPTED.format(module=module, name=name, does_work=does_work)
+    done = subprocess.run(
+        [sys.executable, "-c", text, "submit", "--no-code", "true"], cwd=home.folder, env=home.environ,
+        capture_output=True, timeout=300, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130
+    assert message in done.stderr
+    runs = home.gofer("list", "runs", "--json").out
+    ids = [run["id"] for run in json.loads(runs)]
+    assert len(ids) == (0 if "nothing" in message else 1)
+    for run in ids:
+        assert run in done.stderr
+        assert home.wait(run)[0]["state"] == "succeeded"

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +24,7 @@ from gofer.config.references import holds_reference, is_secret
 from gofer.core import launch, output_word
 from gofer.core import run_layout as names
 from gofer.core.secrets.run_secrets import RunSecrets
+from gofer.core.states import State
 from gofer.errors import LedgerError
 from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
@@ -118,7 +121,9 @@ class SentCode(NamedTuple):
 
 def submit(session: Session, request: SubmitRequest) -> RunRow:
     """Submit a run, or a group for an array; its row. Blocks. When a check fails, nothing is left behind."""
-    return commit(session, make_draft(session, request))
+    with _interrupt_reported(session, []):
+        draft = make_draft(session, request)
+    return commit(session, draft)
 
 
 def plan(session: Session, request: SubmitRequest) -> str:
@@ -234,19 +239,36 @@ def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
 
 def commit(session: Session, draft: Draft, *, sent: SentCode | None = None) -> RunRow:
     """Take the snapshot (unless `sent` is given), store private values, record, send."""
-    session.store(draft.store)
-    _check_lifetimes(session, draft)
-    private = _private(session, draft)  # before the code is sent, so that a missing secret fails early
-    try:
+    tried_ids: list[str] = []
+    with _interrupt_reported(session, tried_ids):
+        session.store(draft.store)
+        _check_lifetimes(session, draft)
+        private = _private(session, draft)  # before the code is sent, so that a missing secret fails early
         sent = _name_secret_files(sent or _send_code(session, draft), private)
-    except KeyboardInterrupt:
-        session.emit(Message("interrupted: nothing was submitted"))
-        raise
-    backend = session.backend(draft.target, draft.placement)
-    record = _recorded(session, draft, sent, backend, private)
-    send.send(session, record, draft.store, backend)
+        backend = session.backend(draft.target, draft.placement)
+        record = _recorded(session, draft, sent, backend, private, tried_ids)
+        send.send(session, record, draft.store, backend)
     # The run was sent, even if another command has removed its row in the meantime.
     return session.ledger.get(record.id) or _rows(session, draft, record)[0]
+
+
+@contextmanager
+def _interrupt_reported(session: Session, tried_ids: Sequence[str]) -> Iterator[None]:
+    """Tell the person at Ctrl-C what becomes of the run. A submission tries to record the run under
+    `tried_ids`.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        rows = [row for one in tried_ids if (row := session.ledger.get(one)) is not None]
+        session.emit(Message(f"interrupted: {_fate(rows[0]) if rows else 'nothing was submitted'}"))
+        raise
+
+
+def _fate(row: RunRow) -> str:
+    if row.state == State.PENDING.value:
+        return f"{row.id} is recorded, and the next command that can sends it; `gofer abort` prevents this"
+    return f"{row.id} was submitted"
 
 
 def _send_code(session: Session, draft: Draft) -> SentCode:
@@ -296,10 +318,15 @@ def _source(draft: Draft, folder: Path) -> code.Source:
 
 
 def _recorded(
-    session: Session, draft: Draft, sent: SentCode, backend: Backend, private: RunSecrets
+    session: Session,
+    draft: Draft,
+    sent: SentCode,
+    backend: Backend,
+    private: RunSecrets,
+    tried_ids: list[str],
 ) -> RunRecord:
     """Store private values and record the run under a new id. If the id is taken, which is very rare, try
-    another.
+    another. Each id is added to `tried_ids` right before the run is recorded.
 
     File times, standard input and a git repository are stored first, so that every recorded run has them,
     whatever is killed.
@@ -314,11 +341,13 @@ def _recorded(
             session.store(draft.store).put(names.stdin_key(record.id), draft.stdin)
         backend.keep_secrets(record.id, private)
         rows = _rows(session, draft, record)
+        tried_ids.append(record.id)
         try:
             session.ledger.insert(rows)
         except LedgerError:
             if session.ledger.get(record.id) is None:
                 raise
+            tried_ids.remove(record.id)  # the id of another run
             continue
         return record
     raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
