@@ -236,3 +236,20 @@ def test_a_launcher_that_is_not_there_is_refused(home: Home) -> None:
     done = home.gofer("submit", "--no-code", "true", status=None)
     assert done.status and "`job.launcher` must be one of" in done.err and "torchrun" in done.err
     assert home.gofer("list", "runs", "--json").out.strip() == "[]"
+
+
+def test_a_text_with_which_no_process_can_be_started_is_refused(home: Home) -> None:
+    """Linux takes at most 131,071 bytes in a word of a command line or in a variable."""
+    lines = "  true\n" * 60_000
+    for text, message in (
+        (f"command: 'true'\nsetup: |\n{lines}", "the set-up has 300,000 bytes"),
+        (f"script: |\n{lines}", "a word of the command has 300,000 bytes"),
+        (f"command: 'true'\nenv: {{LONG: {'x' * 131_067}}}\n", "the variable `LONG` has 131,072 bytes"),
+    ):
+        (home.folder / "job.yaml").write_text(text)
+        done = home.gofer("submit", "--no-code", "--job", "job.yaml", status=1)
+        assert f"error: {message}; a process can be started with at most 131,071" in done.err
+    assert not home.store.exists()
+    (home.folder / "job.yaml").write_text(f"command: 'true'\nenv: {{LONG: {'x' * 131_066}}}\n")
+    run = home.gofer("submit", "-Q", "--wait", "--no-code", "--job", "job.yaml").out.strip()
+    assert home.view(run)["state"] == "succeeded"

@@ -25,7 +25,7 @@ from gofer.core import launch, output_word
 from gofer.core import run_layout as names
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
-from gofer.errors import LedgerError
+from gofer.errors import CheckFailed, LedgerError
 from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
@@ -61,6 +61,9 @@ if TYPE_CHECKING:
     from gofer.config.targets import Target
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
+
+# Linux starts no process with a longer word or variable.
+_MAX_WORD_BYTES = 128 * 1024 - 1
 
 
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +157,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
         )
     job = build_job(request.command, flags, file, settings, target.name)
     standard_input.check_words(job.command)
+    _check_lengths(job)
     job = msgspec.structs.replace(job, sbatch=sbatch)
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
     folder = root.path
@@ -182,6 +186,19 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
         stdin=request.stdin,
         with_git=request.with_git,
     )
+
+
+def _check_lengths(job: Job) -> None:
+    """CheckFailed for a text with which Linux cannot start a process."""
+    variables = {f"the variable `{name}`": f"{name}={value}" for name, value in job.env.items()}
+    texts = {"the set-up": job.setup or "", "a word of the command": max(job.command, key=len, default="")}
+    for name, text in {**texts, **variables}.items():
+        size = len(os.fsencode(text))
+        if size > _MAX_WORD_BYTES:
+            raise CheckFailed(
+                f"{name} has {size:,} bytes; a process can be started with at most {_MAX_WORD_BYTES:,}",
+                hint="write it into a file of the project, and use the file: `bash FILE`",
+            )
 
 
 def _with_unseen_gpus(session: Session, draft: Draft) -> Layout:
