@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
 import os
 import subprocess
@@ -11,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 from home import Home
@@ -18,7 +21,9 @@ from home import Home
 from gofer.core import private_folder
 from gofer.core.private_folder import ForeignFolder
 from gofer.errors import CheckFailed
+from gofer.node.slurm.handoff import Handoff
 from gofer.remote.local_slurm import LocalSlurm
+from gofer.remote.slurm import submission
 from gofer.snapshot import cachefile
 from gofer.transport import bundle
 from gofer.transport.ssh import sockets_folder
@@ -199,3 +204,39 @@ def test_sockets_of_ssh_never_lie_in_a_folder_of_another_user() -> None:
         os.chown(folder, EVE, EVE)
         with pytest.raises(CheckFailed, match="can be used by other users"):
             sockets_folder({"XDG_RUNTIME_DIR": runtime})
+
+
+@pytest.mark.root
+def test_the_lock_beside_a_disk_without_locks_is_in_a_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that another user put under the name of a lock is not followed."""
+    shared, handoff, target = tmp_path / "tmp", tmp_path / "run", tmp_path / "target"
+    shared.mkdir()
+    handoff.mkdir()
+    target.write_text("mine")
+    (shared / f"gofer-{os.getuid()}-run.lock").symlink_to(target)
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    lock, refused = fcntl.flock, []
+
+    def lock_here_only(file: int | IO[str], how: int) -> None:
+        number = file if isinstance(file, int) else file.fileno()
+        if os.readlink(f"/proc/self/fd/{number}").startswith(f"{handoff}/"):
+            refused.append(number)
+            raise OSError(errno.ENOLCK, "no locks")
+        lock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_here_only)
+    locks = shared / f"gofer-{os.getuid()}-locks"
+    with (
+        submission._locked(Handoff(str(handoff))),
+        (locks / "run").open() as file,
+        pytest.raises(BlockingIOError),
+    ):
+        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert refused
+    assert target.read_text() == "mine"
+    assert mode(locks) == 0o700
+    os.chown(locks, EVE, EVE)
+    with pytest.raises(ForeignFolder), submission._locked(Handoff(str(handoff))):
+        pass

@@ -116,9 +116,13 @@ def _locked(place: Handoff) -> Iterator[None]:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
-            name = f"gofer-{os.getuid()}-{os.path.basename(place.path)}.lock"
-            with open(os.path.join(tempfile.gettempdir(), name), "w") as other:
-                fcntl.flock(other, fcntl.LOCK_EX)
+            # In a folder of the user's own, where nobody else can put a link under the name of the file.
+            locks = os.path.join(tempfile.gettempdir(), f"gofer-{os.getuid()}-locks")
+            private_folder.make(locks)
+            held = files.lock(os.path.join(locks, os.path.basename(place.path)), fcntl.LOCK_EX)
+            try:
                 yield
+            finally:
+                os.close(held)
             return
         yield
