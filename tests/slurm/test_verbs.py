@@ -71,6 +71,45 @@ def test_a_command_lands_inside_the_allocation_word_for_word(home: SlurmHome) ->
     stop(home, run)
 
 
+def test_a_command_beside_a_run_has_its_folder_and_environment(home: SlurmHome) -> None:
+    (home.folder / "sub").mkdir()
+    (home.folder / "sub" / "data.txt").write_text("as submitted\n")
+    words = ["-n", "4", "-e", "TOKEN=dummy-not-a-secret", *HOLD]
+    run = home.gofer("submit", "-Q", *words, cwd=home.folder / "sub").out.strip()
+    home.until_logged(run, "up")
+    (home.folder / "sub" / "data.txt").write_text("edited\n")
+    shown = "echo $RANK/$WORLD_SIZE/$GOFER_RUN_ID/$TOKEN; cat data.txt"
+    expected = f"0/4/{run}/dummy-not-a-secret\nas submitted\n"
+    assert home.gofer("ssh", run, "sh", "-c", shown).out == expected
+    stop(home, run)
+
+
+def test_the_lines_before_python_come_before_a_shell_too(home: SlurmHome) -> None:
+    """The target's Python is found by its prelude alone, which also prints."""
+    tools = home.root / "my tools"
+    tools.mkdir()
+    (tools / "python-of-the-site").symlink_to("/usr/bin/python3")
+    prelude = f"echo ready; PATH='{tools}':$PATH"
+    home.target(f"python: python-of-the-site, prelude: {json.dumps(prelude)}")
+    run = held(home)
+    assert home.gofer("ssh", run, "sh", "-c", "echo $GOFER_RUN_ID").out == f"{run}\n"
+    stop(home, run)
+
+
+def test_a_shell_without_a_process_of_the_run_is_still_inside_the_allocation(home: SlurmHome) -> None:
+    script = "echo up; [ $GOFER_NODE_RANK = 1 ] || sleep 300"
+    run = home.submit("-N", "2", "sh", "-c", script)
+    home.until_logged(run, "up", rank=1)
+
+    def seen_on_node_1() -> bool:
+        done = home.gofer("ssh", "--node", "1", run, "sh", "-c", "echo $SLURM_JOB_ID")
+        assert done.out == f"{home.job(run)}\n"
+        return f"{run} has no process on this node now" in done.err
+
+    until(seen_on_node_1, "the process on node 1 has ended")
+    stop(home, run)
+
+
 def test_a_shell_on_each_node_of_an_allocation(home: SlurmHome) -> None:
     run = home.submit("-n", "8", "sh", "-c", "echo up $SLURMD_NODENAME; exec sleep 600")
     for rank in (0, 4):

@@ -19,8 +19,7 @@ from gofer.node.folders import private_mounts
 
 NOT_RUNNING = 125
 _PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
-    "from gofer.node.run_shell import main; main(sys.argv[1:])"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from gofer.node.run_shell import {0}; {0}(sys.argv[1:])"
 )
 # Variables of the terminal of the person who opens the shell. Those of the submitting terminal are dropped.
 _TERMINAL = ("TERM", "COLORTERM", "LINES", "COLUMNS")
@@ -91,9 +90,24 @@ def program(
     if find(run_id, node) is None:
         return None
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    how = "terminal" if terminal else "plain"
+    entry = _PROGRAM.format("main")
+    return [sys.executable, "-I", "-S", "-c", entry, root, *_arguments(run_id, command, terminal, node)]
+
+
+def program_in_job(
+    python: str, root: str, run_id: str, command: Sequence[str], *, terminal: bool, node: int
+) -> List[str]:
+    """The command line that runs `main_in_job` on a node of the run's job, with the agent in the folder
+    `root`.
+    """
+    entry = _PROGRAM.format("main_in_job")
+    return [python, "-I", "-S", "-c", entry, root, *_arguments(run_id, command, terminal, node)]
+
+
+def _arguments(run_id: str, command: Sequence[str], terminal: bool, node: Optional[int]) -> List[str]:
+    """The words that `main` and `main_in_job` read."""
     where = "any" if node is None else str(node)
-    return [sys.executable, "-I", "-S", "-c", _PROGRAM, root, run_id, where, how, *command]
+    return [run_id, where, "terminal" if terminal else "plain", *command]
 
 
 def main(words: List[str]) -> None:
@@ -105,6 +119,19 @@ def main(words: List[str]) -> None:
     if inside is None:
         sys.stderr.write(f"error: {run_id} has no process on this machine now\n")
         sys.exit(NOT_RUNNING)
+    sys.exit(enter(inside, command, terminal=how == "terminal"))
+
+
+def main_in_job(words: List[str]) -> None:
+    """As `main`, on a node that the run's job holds.
+
+    When the run has no process on the node, the shell has the environment and the folder of this process.
+    """
+    run_id, where, how, *command = words
+    inside = find(run_id, parse_count(where))
+    if inside is None:
+        sys.stderr.write(f"{run_id} has no process on this node now: the shell has the job's environment\n")
+        inside = Inside(os.getpid(), dict(os.environ), os.getcwd())
     sys.exit(enter(inside, command, terminal=how == "terminal"))
 
 

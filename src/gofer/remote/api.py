@@ -153,6 +153,9 @@ class SlurmApi(Protocol):
     Errors: SlurmError (refused), SlurmSilent (no answer), FileNotFoundError (Slurm is not installed).
     """
 
+    def agent(self, mark: str) -> Optional[str]:
+        """The folder of the agent of that mark; None when the site does not have it."""
+
     def install_agent(self, mark: str, data: bytes) -> None:
         """Unpack the agent of that mark. Idempotent."""
 

@@ -23,6 +23,10 @@ class LocalSlurm:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
+    def agent(self, mark: str) -> Optional[str]:
+        folder = os.path.join(self._agents(), mark)
+        return folder if touch(folder) else None
+
     def install_agent(self, mark: str, data: bytes) -> None:
         agent_installer.install(io.BytesIO(data), self._agents(), mark)
 
@@ -30,7 +34,7 @@ class LocalSlurm:
         self, agent: str, request: Dict[str, Any], script: str, private: bytes, timeout_s: float
     ) -> Optional[str]:
         # The touch also refreshes the agent's time, so that `prune` keeps it.
-        if not touch(os.path.join(self._agents(), agent)):
+        if self.agent(agent) is None:
             return None
         with _without_hangup():
             return submission.submit(self._folder, request, script, private, timeout_s)

@@ -17,7 +17,7 @@ from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes, recorde
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions, capabilities
 from gofer.backends.slurm.plan import SlurmPlan, make_request
-from gofer.backends.slurm.script import render
+from gofer.backends.slurm.script import prepare_lines, render
 from gofer.backends.slurm.status import SlurmStatus
 from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable
@@ -139,13 +139,19 @@ class SlurmBackend(KeepsSecretsHere):
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> list[str]:
+        from gofer.node import run_shell  # it needs much that no other method does
+
         job = self._queued_job(run)
         if job is None or job.state != "RUNNING":
             state = "not known to Slurm" if job is None else job.state.lower()
             raise CheckFailed(
                 f"{run.id} is {state}, but a shell needs a run that is running", hint=f"`gofer why {run.id}`"
             )
-        words = facts.shell(job.job, command, terminal=terminal, node=node or 0)
+        program = run_shell.program_in_job(
+            self._options.python, self._install_agent(), run.id, command, terminal=terminal, node=node or 0
+        )
+        prepare = prepare_lines(self._options)
+        words = facts.shell(job.job, program, prepare=prepare, terminal=terminal, node=node or 0)
         login = login_of(self._options)
         if login is None:
             return words
@@ -158,6 +164,18 @@ class SlurmBackend(KeepsSecretsHere):
 
         folder = self._options.folder
         return [SlurmPlace(self.machine, folder)]
+
+    def _install_agent(self) -> str:
+        """The folder of this version's agent on the site. The run itself may have another version's."""
+        from gofer.transport.bundle import bundle, mark
+
+        with self._calling() as slurm:
+            folder = slurm.agent(mark())
+            if folder is None:
+                slurm.install_agent(mark(), bundle().data)
+                folder = slurm.agent(mark())
+        assert folder is not None
+        return folder
 
     def _queued_job(self, run: RunRef) -> QueuedJob | None:
         with self._calling() as slurm:

@@ -56,8 +56,10 @@ def waiting(job: QueuedJob) -> Waiting | None:
     return Waiting(explain(job.reason), job.ahead, job.estimate)
 
 
-def shell(job: str, command: Sequence[str], *, terminal: bool, node: int) -> list[str]:
-    """The `srun` command for a shell on one of the run's nodes.
+def shell(
+    job: str, program: Sequence[str], *, prepare: Sequence[str], terminal: bool, node: int
+) -> list[str]:
+    """The `srun` command that runs a program on one of the run's nodes, after lines of bash.
 
     The shell shares the run's allocation: `--overlap` and `--mem=0` make it reserve nothing, so that it
     neither waits for the run's processes nor takes resources from them.
@@ -65,4 +67,8 @@ def shell(job: str, command: Sequence[str], *, terminal: bool, node: int) -> lis
     words = ["srun", f"--jobid={job}", "--overlap", "--nodes=1", f"--relative={node}", "--ntasks=1"]
     # --mpi=none: a shell is not an MPI program, whatever the default of the site is.
     words += ["--mpi=none", "--mem=0"]
-    return [*words, *(["--pty"] if terminal else []), *(command or ["bash", "-i"])]
+    if prepare:
+        # The lines print to stderr, so that stdout has only the output of the program.
+        script = "\n".join(["{", *prepare, "} >&2", 'exec "$@"'])
+        program = ["bash", "-c", script, "bash", *program]
+    return [*words, *(["--pty"] if terminal else []), *program]

@@ -42,8 +42,7 @@ def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_ask
     lines += [f"#SBATCH {entry}" for entry in _directives(request, options, cpus_asked=cpus_asked)]
     lines += ["", "told=0", "trap 'told=1' TERM", 'room="$SLURM_SUBMIT_DIR"']
     lines += [f'agent="${{room%/slurm/*}}/agent/{agent}"']
-    lines += [f"module load {quote_word(entry)}" for entry in options.modules]
-    lines += options.prelude.splitlines()
+    lines += prepare_lines(options)
     lines += ['GOFER_HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"', "export GOFER_HOSTS"]
     # srun changes Slurm's variables for its step. GOFER_SLURM keeps them as the command should see them.
     lines += [_BATCH_VARIABLES, "export GOFER_SLURM"]
@@ -55,6 +54,11 @@ def render(request: SlurmRequest, options: SlurmOptions, *, agent: str, cpus_ask
     lines += [f'{_step(request, options, cpus_asked=cpus_asked)} {python} gofer.node.slurm.node "$room"']
     lines += [f'{python} gofer.node.slurm.end "$room" "$?" "$told"']
     return "\n".join(lines) + "\n"
+
+
+def prepare_lines(options: SlurmOptions) -> list[str]:
+    """The lines of bash before the target's Python starts: its modules and its prelude."""
+    return [*(f"module load {quote_word(entry)}" for entry in options.modules), *options.prelude.splitlines()]
 
 
 def _directives(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> Iterator[str]:
