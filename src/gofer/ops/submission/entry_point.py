@@ -16,7 +16,7 @@ from gofer.errors import CheckFailed
 from gofer.node.project_environments import is_environment
 from gofer.ops.submission.code_folder import workdir
 from gofer.ops.submission.include_advice import advise_include
-from gofer.text import did_you_mean
+from gofer.text import did_you_mean, quote_word
 
 if TYPE_CHECKING:
     from gofer.model.job import Job
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gofer.snapshot.summary import Snapshot
 
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 
 
 def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Job:
@@ -42,7 +43,7 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
     if placeholders([program]):
         return job
     if local:
-        _check_program(program, base, search)
+        _check_program(job.command, base, session.folder, search)
     script = script_of(job.command)
     if script is not None and not placeholders([script]):
         _check_script(script, base)
@@ -103,19 +104,37 @@ def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple
     return command if is_program else ("python", *command)
 
 
-def _check_program(program: str, here: Path | None, search: str) -> None:
+def _check_program(command: tuple[str, ...], here: Path | None, typed_in: Path, search: str) -> None:
+    """CheckFailed when the first word is not a program. `typed_in` is the folder of the person."""
+    program = command[0]
     if "/" in program:
         path = _locate("program", program, here)
         if not os.path.exists(path):  # False also for a name that is too long for a file system
-            raise CheckFailed(f"the program `{program}` does not exist", hint=f"looked in `{here or '/'}`")
+            hint = _other_form(command, typed_in) or f"looked in `{here or '/'}`"
+            raise CheckFailed(f"the program `{program}` does not exist", hint=hint)
         if not os.access(path, os.X_OK):
             raise CheckFailed(f"the program `{program}` cannot be executed", hint=f"`chmod +x {program}`")
     elif locate(program, search) is None:
-        near = did_you_mean(program, _programs(search))
         raise CheckFailed(
             f"there is no program `{program}`",
-            hint=near or "is its environment active? A file of this folder is written `./NAME`",
+            hint=_other_form(command, typed_in)
+            or did_you_mean(program, _programs(search))
+            or "is its environment active? A file of this folder is written `./NAME`",
         )
+
+
+def _other_form(command: tuple[str, ...], here: Path) -> str | None:
+    """How the command is written for gofer, if its first word is meant for a shell or is a file of the folder
+    `here`; else None.
+    """
+    program = command[0]
+    if _ASSIGNMENT.fullmatch(program):
+        return f"no shell reads the command; a variable is an option before it: `-e {quote_word(program)}`"
+    if any(mark.isspace() for mark in program):
+        return f"the first word is the program; for a whole shell command write `sh -c {quote_word(program)}`"
+    if os.path.isfile(here / program):  # False also for a name that is too long
+        return f"a file of this folder is written `{quote_word('./' + program)}`"
+    return None
 
 
 def _programs(search: str) -> list[str]:
