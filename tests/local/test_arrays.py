@@ -65,7 +65,7 @@ def test_the_group_fails_when_a_row_does_and_says_which(home: Home) -> None:
     text = home.gofer("q", group).out
     assert f"{group.split('-')[-1]}-3" in text
     fetched = {path.name for path in (home.folder / "assets" / group).iterdir()}
-    assert fetched == {"1", "2", "3"}
+    assert fetched == {"1", "2", "3", ".gitignore"}
 
 
 def test_only_what_failed_is_run_again(home: Home) -> None:
@@ -145,3 +145,10 @@ def test_a_placeholder_without_a_column_is_refused(home: Home) -> None:
     assert "lrr" in done.err
     assert "did you mean" in done.err
     assert json.loads(home.gofer("list", "runs", "--json").out) == []
+
+
+def test_following_a_group_says_how_a_row_is_followed(home: Home) -> None:
+    done = home.gofer("submit", "-f", "--no-code", "--each", "x=1,2", "echo", "{x}")
+    assert done.out == ""
+    short = home.view("last")["short_id"]
+    assert f"a group has no log of its own; `gofer logs -f {short}-0` follows its first run" in done.err

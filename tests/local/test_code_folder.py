@@ -132,6 +132,8 @@ def test_logs_that_gofer_fetched_stay_out_at_any_depth(home: Home, repo: Path) -
     run = home.gofer("submit", "-Q", "--wait", "echo", "hi", cwd=repo / "exp").out.strip()
     home.gofer("q", run, cwd=repo / "exp")
     assert list((repo / "exp" / "assets").glob("*/*"))
+    status = ["git", "status", "--porcelain", "--untracked-files=all"]
+    assert b"assets" not in subprocess.check_output(status, cwd=repo, timeout=60)
     done = home.gofer("submit", "-f", "find", "..", "-name", "*.log", cwd=repo / "exp")
     assert ".log" not in done.out
 
@@ -192,3 +194,17 @@ def test_an_interrupt_while_the_code_is_read_says_that_nothing_was_submitted(hom
         process.stderr.close()
     assert b"interrupted: nothing was submitted" in output
     assert not list((home.store / "runs").glob("*"))
+
+
+def test_large_code_is_named_by_its_biggest_folders_and_files(home: Home) -> None:
+    (home.folder / "src" / "models").mkdir(parents=True)
+    for number in range(150):
+        with open(home.folder / "src" / "models" / f"part-{number}", "wb") as file:
+            file.truncate(400_000)
+    assert (
+        "that is large; the biggest folders are `src/models/` 57.2 MiB\n" in home.gofer("submit", "true").err
+    )
+    with open(home.folder / "weights", "wb") as file:
+        file.truncate(1_000_000)
+    said = "the biggest folders are `src/models/` 57.2 MiB; the biggest files are `weights` 976.6 KiB\n"
+    assert said in home.gofer("submit", "true").err

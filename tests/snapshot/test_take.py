@@ -191,6 +191,13 @@ def test_the_biggest_files_are_named(project: SnapshotProject) -> None:
         assert project.take().biggest == tuple((f"d{i % 3}/f{i}", i * 10) for i in (19, 18, 17, 16, 15))
 
 
+def test_the_biggest_folders_are_named_down_to_the_one_that_has_nearly_all(project: SnapshotProject) -> None:
+    project.write({f"src/models/deep/f{i}": "x" * 100 for i in range(20)})
+    project.write({"src/a": "x", "data/one/f": "x" * 500, "data/two/f": "x" * 400, "top": "x" * 9000})
+    for _ in range(2):
+        assert project.take().biggest_folders == (("src/models/deep", 2000), ("data", 900))
+
+
 def test_progress_ends_at_the_total(project: SnapshotProject) -> None:
     project.write({f"f{i}": os.urandom(700_000) for i in range(4)})
     steps: list[tuple[int, int]] = []

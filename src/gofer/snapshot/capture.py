@@ -35,6 +35,8 @@ Progress = Callable[[int, int], None]
 
 # Old code may be removed while it is used again, but hardly twice in a row.
 _TRIES = 3
+# A folder that has this share of its parent's size is named instead of the parent.
+_NEARLY_ALL = 0.9
 
 
 def take_snapshot(
@@ -138,6 +140,7 @@ class _Capture(_FolderState):
             sent_bytes=self.sent_bytes,
             changed=self.changed,
             biggest=_biggest(records),
+            biggest_folders=_biggest_folders({path: record.size for path, record in records.items()}),
             commit=self.git.head.commit,
             branch=self.git.head.branch,
             dirty=dirty,
@@ -224,6 +227,30 @@ def _biggest(records: dict[str, Record]) -> tuple[tuple[str, int], ...]:
         for size, name in records[path].biggest
     ]
     return tuple((path, -size) for size, path in sorted(found)[:BIGGEST])
+
+
+def _biggest_folders(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """The largest folders at the top with all below them, by the sizes of their own files. A folder in which
+    one folder has nearly everything is named by that one.
+    """
+    totals: dict[str, int] = {}
+    inside: dict[str, list[str]] = {}
+    for path, size in sizes.items():
+        above = ""
+        for name in path.split("/") if path else ():
+            folder = f"{above}/{name}" if above else name
+            if folder not in totals:
+                totals[folder] = 0
+                inside.setdefault(above, []).append(folder)
+            totals[folder] += size
+            above = folder
+    found = []
+    for folder in sorted(inside.get("", ()), key=lambda one: (-totals[one], one))[:BIGGEST]:
+        total, narrow = totals[folder], folder
+        while parts := [one for one in inside.get(narrow, ()) if totals[one] >= _NEARLY_ALL * total]:
+            narrow = parts[0]
+        found.append((narrow, totals[narrow]))
+    return tuple(found)
 
 
 def _odd(records: dict[str, Record]) -> tuple[tuple[str, str], ...]:

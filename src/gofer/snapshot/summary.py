@@ -69,8 +69,9 @@ class Snapshot(NamedTuple):
 
     `sent_files` and `sent_bytes` count contents that the store did not have, without listings and the
     manifest. `changed` names files that were edited or removed during the read: the snapshot has what was
-    read last. `biggest` are the five largest files. `skipped` are sockets, pipes and devices, each with its
-    kind. `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git cannot tell.
+    read last. `biggest` are the five largest files, `biggest_folders` the largest folders at the top or the
+    folder in each that has nearly everything. `skipped` are sockets, pipes and devices, each with its kind.
+    `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git cannot tell.
     `encode_times` returns the times and permission bits of the files, for gofer.core.file_times. `left_out`
     finds what is left out; it reads the folder again.
     """
@@ -82,6 +83,7 @@ class Snapshot(NamedTuple):
     sent_bytes: int
     changed: tuple[str, ...]
     biggest: tuple[tuple[str, int], ...]
+    biggest_folders: tuple[tuple[str, int], ...]
     commit: str | None
     branch: str | None
     dirty: bool | None

@@ -34,6 +34,10 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
         except KeyboardInterrupt:
             print_still_running(row)
             raise
+    elif not quiet:
+        print_message(
+            f"a group has no log of its own; `gofer logs -f {row.short_id}-0` follows its first run"
+        )
     return wait_to_end(session, row, quiet=quiet, log_shown=True)
 
 

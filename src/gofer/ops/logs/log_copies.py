@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,6 +34,8 @@ _SAME_TIME_S = 1e-5
 _MOST_READERS = 16
 # This file marks copies of a service's logs as complete: they were made after the run had ended.
 _COMPLETE = ".complete"
+# With this file, git does not show the copies as new files of the project.
+_IGNORE = ".gitignore"
 _SETTLED_S = 2.0
 _UNSETTLED_S = 1e-3
 
@@ -153,9 +156,17 @@ def copy_service_logs(service: LogService, row: RunRow, destination: Path, *, re
     return copies
 
 
+def hide_from_git(folder: Path) -> None:
+    """Make git ignore the folder of copies, if there is one. Never changes an existing file."""
+    with suppress(FileExistsError, FileNotFoundError), open(folder / _IGNORE, "x", encoding="ascii") as file:
+        file.write("*\n")
+
+
 def is_mark(path: Path) -> bool:
-    """Whether a file among the copies is the mark that says that they are complete."""
-    return path.name == _COMPLETE
+    """Whether a file among the copies is gofer's own: the mark that says that they are complete, or the file
+    that hides them from git.
+    """
+    return path.name in (_COMPLETE, _IGNORE)
 
 
 def is_safe(name: str) -> bool:

@@ -71,13 +71,19 @@ def take(
     for path in taken.changed:
         session.emit(Message(f"`{path}` changed while it was read; the run has it as it was last read"))
     if taken.bytes > LARGE_BYTES:
-        large = [one for one in taken.biggest if one[1] >= LARGE_BYTES / 100]
-        biggest = ", ".join(f"`{path}` {format_size(size)}" for path, size in large)
-        session.emit(
-            Message(f"that is large; {f'the biggest are {biggest}' if large else 'no file alone is'}")
-        )
+        folders = _large([(f"{path}/", size) for path, size in taken.biggest_folders])
+        files = _large(taken.biggest)
+        said = [f"the biggest folders are {folders}"] if folders else []
+        said += [f"the biggest files are {files}"] if files else []
+        session.emit(Message("; ".join(["that is large", *(said or ["no file alone is"])])))
         session.emit(Hint("name what a run does not need in `.goferignore`"))
     return taken
+
+
+def _large(sizes: Iterable[tuple[str, int]]) -> str:
+    """The paths that count in large code, with their sizes; empty without one."""
+    large = [one for one in sizes if one[1] >= LARGE_BYTES / 100]
+    return ", ".join(f"`{path}` {format_size(size)}" for path, size in large)
 
 
 def _announce_reading(session: Session) -> Callable[[int, int], None]:

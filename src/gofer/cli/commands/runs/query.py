@@ -50,9 +50,13 @@ def _fetch(reader: LogReader, row: RunRow) -> LogCopies | None:
     """The copies of the logs under `assets/` of this folder; None where it cannot be written."""
     from pathlib import Path
 
+    from gofer.ops.logs.log_copies import hide_from_git
+
     folder = Path("assets") / row.id
     try:
-        return reader.fetch(folder)
+        copies = reader.fetch(folder)
+        hide_from_git(folder)
+        return copies
     except OSError as error:
         print_message(
             f"warning: the logs could not be copied to {folder}: {(error.strerror or str(error)).lower()}"
