@@ -61,6 +61,19 @@ def test_git_answers_in_the_run_as_in_the_folder(home: Home) -> None:
     assert not (home.root / "x" / "files").exists(), "the repository is no output of the run"
 
 
+KINDS = "git cat-file --batch-all-objects --batch-check | cut -d ' ' -f 2 | sort -u"
+
+
+def test_only_dvc_gets_the_contents_of_files(home: Home) -> None:
+    repository(home)
+    home.gofer("submit", "--wait", "--with-git", "sh", "-c", KINDS)
+    assert home.log("last").split() == ["commit", "tree"]
+    (home.folder / ".dvc").mkdir()
+    for words in ([], ["--with-git"]):
+        home.gofer("submit", "--wait", *words, "sh", "-c", f"true dvc; {KINDS}")
+        assert home.log("last").split() == ["blob", "commit", "tree"]
+
+
 def test_tox_gets_a_repository_where_the_build_asks_git(home: Home) -> None:
     """tox starts commands and builds with few of its own variables, as this one does."""
     repository(home)

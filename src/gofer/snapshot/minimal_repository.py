@@ -1,8 +1,8 @@
 """Makes a small git repository for a run, enough for `git rev-parse HEAD`, `git describe` and `git status`.
 
-It has the current commit with its folders and the history back to the nearest tag. It has no contents of
-files, no remotes, no hooks and no settings of the user. Contents are not needed, because the run has the
-files.
+It has the current commit with its folders and the history back to the nearest tag. It has no remotes, no
+hooks and no settings of the user, and contents of files only for a command that reads them from git. Other
+commands do not need them, because the run has the files.
 """
 
 from __future__ import annotations
@@ -21,17 +21,25 @@ _TIMEOUT_S = 300.0
 # The longest history that is sent. With a longer one, `git describe` in the run finds no tag.
 _MOST_COMMITS = 2000
 _CONFIG = b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
+# blob:none leaves out all contents of files. A repository ignores the filter unless `uploadpack.allowFilter`
+# permits the filter, and `git -c` does not reach the `upload-pack` that `git clone` starts.
+_WITHOUT_CONTENTS = (
+    "--filter=blob:none",
+    "--upload-pack=git -c uploadpack.allowFilter=true upload-pack",
+)
 _SENT = ("HEAD", "packed-refs", "shallow", "index", "objects", "refs")
 
 
-def pack_repository(root: Path, environ: Mapping[str, str]) -> bytes:
-    """A tar file of the `.git` folder; CheckFailed when git cannot make it. Blocks while git works."""
+def pack_repository(root: Path, environ: Mapping[str, str], *, contents: bool) -> bytes:
+    """A tar file of the `.git` folder; CheckFailed when git cannot make it. Blocks while git works.
+
+    `contents`: the repository holds the contents of committed files, too.
+    """
     with tempfile.TemporaryDirectory(prefix="gofer-git-") as name:
         clone = Path(name) / "clone"
         depth = _distance_to_tag(root, environ) + 1
         address = f"file://{root}"
-        # blob:none leaves out all contents of files.
-        options = [f"--depth={depth}", "--no-checkout", "--filter=blob:none", "--quiet"]
+        options = [f"--depth={depth}", "--no-checkout", *(() if contents else _WITHOUT_CONTENTS), "--quiet"]
         _git(Path(name), environ, "-c", "protocol.file.allow=always", "clone", *options, address, str(clone))
         # Without an index, `git status` in the run would report every file as deleted.
         _git(clone, environ, "read-tree", "HEAD")

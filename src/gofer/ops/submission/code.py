@@ -165,18 +165,21 @@ def origin(taken: Snapshot, source: Source, use: ProjectUse) -> CodeOrigin:
     )
 
 
-def pack_repository_unasked(session: Session, folder: Path, reason: str) -> bytes | None:
+def pack_repository_unasked(session: Session, folder: Path, reason: str, *, contents: bool) -> bytes | None:
     """As `pack_repository`, and says for which reason; None where the code is not a repository."""
     try:
-        packed = pack_repository(session, folder)
+        packed = pack_repository(session, folder, contents=contents)
     except CheckFailed:
         return None
     session.emit(Message(f"a small git repository is sent too (`--with-git`), since {reason}"))
     return packed
 
 
-def pack_repository(session: Session, folder: Path) -> bytes:
-    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository."""
+def pack_repository(session: Session, folder: Path, *, contents: bool) -> bytes:
+    """The small git repository that `--with-git` sends; CheckFailed when the code is not a repository.
+
+    `contents`: the repository holds the contents of committed files, too.
+    """
     from gofer.snapshot.minimal_repository import pack_repository as pack
     from gofer.snapshot.repository import find_root
 
@@ -186,4 +189,4 @@ def pack_repository(session: Session, folder: Path) -> bytes:
             f"`--with-git` needs the code folder `{folder}` to be the top of a git repository",
             hint=f"`--code-folder {root}` sends the whole repository" if root else "`git init` makes one",
         )
-    return pack(folder, session.environ)
+    return pack(folder, session.environ, contents=contents)

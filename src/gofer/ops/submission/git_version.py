@@ -49,9 +49,16 @@ def reason_for_repository(command: Sequence[str], folder: Path, variables: Mappi
     """
     if variables and any(_TOX.search(word) for word in command):
         return "tox hides the project's version"
-    if (folder / _DVC_FOLDER).is_dir() and any(_DVC.search(word) for word in command):
-        return "dvc does nothing without one"
+    if reads_contents(command, folder):
+        return "dvc does nothing without one; the contents of committed files go along, since dvc reads them"
     return None
+
+
+def reads_contents(command: Sequence[str], folder: Path) -> bool:
+    """Whether the command reads contents of files from git. dvc does so, and never ends where they are
+    missing.
+    """
+    return (folder / _DVC_FOLDER).is_dir() and any(_DVC.search(word) for word in command)
 
 
 def _read_project(folder: Path) -> dict[str, Any] | None:

@@ -314,10 +314,13 @@ def _send_code(session: Session, draft: Draft) -> SentCode:
 
 def _repository(session: Session, draft: Draft, folder: Path, origin: CodeOrigin) -> bytes | None:
     """The small git repository that goes along, asked for or not."""
+    contents = git_version.reads_contents(draft.job.command, folder)
     if draft.with_git:
-        return code.pack_repository(session, folder)
+        return code.pack_repository(session, folder, contents=contents)
     reason = git_version.reason_for_repository(draft.job.command, folder, origin.versions)
-    return None if reason is None else code.pack_repository_unasked(session, folder, reason)
+    if reason is None:
+        return None
+    return code.pack_repository_unasked(session, folder, reason, contents=contents)
 
 
 def _name_secret_files(sent: SentCode, private: RunSecrets) -> SentCode:
