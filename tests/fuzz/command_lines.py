@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from random import Random
 
 from fuzz.case import Case
@@ -32,6 +33,8 @@ OPTIONS = [
 # These talk to services or wait for a person.
 _NEVER = {"login", "logout", "ssh", "monitor", "doctor", "image", "account"}
 _DRY = {"submit", "run", "resubmit", "rerun", "upload", "u", "download", "d", "sync", "cp", "rm"}
+# These list all files below a folder. The root folder would cost them the time of the machine's disks.
+_LISTING = {"upload", "u", "download", "d", "sync", "cp", "rm", "du", "ls"}
 FOLDERS = {"gofer.yaml": b"folders: {data: {store: default, path: d}}\n"}
 
 
@@ -50,7 +53,7 @@ def command_lines(rng: Random) -> Case:
         words += ["--timeout", "0s"]
     if rng.random() < 0.2:  # options may stand before the verb
         words = [rng.choice(OPTIONS), word(rng), *words]
-    return Case(tuple(words))
+    return Case(_without_root_folder(words))
 
 
 _RIGHT = [
@@ -106,7 +109,14 @@ def almost_right(rng: Random) -> Case:
     for _ in range(rng.choice([1, 1, 2])):
         place = rng.randrange(min(2, len(words)), len(words) + 1)
         words[place : place + rng.randrange(2)] = [word(rng)]
-    return Case(tuple(words), dict(FOLDERS))
+    return Case(_without_root_folder(words), dict(FOLDERS))
+
+
+def _without_root_folder(words: list[str]) -> tuple[str, ...]:
+    """The words, with the project's folder instead of `/` where the verb would list all files below."""
+    if not _LISTING.intersection(words):
+        return tuple(words)
+    return tuple("." if os.path.normpath(name) in ("/", "//") else name for name in words)
 
 
 _FIELDS = [

@@ -22,6 +22,8 @@ from gofer.objects.facts import (
     ObjectNotFound,
     ObjectsError,
     VersionMismatch,
+    parse_md5,
+    parse_size,
 )
 from gofer.objects.link import Bytes
 from gofer.objects.names import azure_name, in_url, key_of
@@ -205,12 +207,11 @@ class AzureObjects(ObjectService):
 
     def _info(self, key: str, answer: HttpResponse) -> ObjectInfo:
         headers = answer.headers
-        md5 = headers.get("content-md5")
         return ObjectInfo(
             key,
-            int(headers.get("content-length", "0")),
+            parse_size(headers.get("content-length")),
             parse_http_date(headers.get("last-modified", "")),
-            base64.b64decode(md5) if md5 else None,
+            parse_md5(headers.get("content-md5")),
             headers.get("etag"),
             {name[len(_META) :]: value for name, value in headers.items() if name.startswith(_META)},
         )
@@ -272,7 +273,7 @@ def _block_names(text: bytes) -> List[Tuple[str, int]]:
     from xml.etree import ElementTree
 
     nodes = ElementTree.fromstring(text).iter("Block")
-    return [(node.findtext("Name") or "", int(node.findtext("Size") or 0)) for node in nodes]
+    return [(node.findtext("Name") or "", parse_size(node.findtext("Size"))) for node in nodes]
 
 
 def _block(tag: str, size: int, upload: str) -> Optional[Block]:

@@ -7,9 +7,10 @@ fast as an XML parser. All other pages go to the parser.
 from __future__ import annotations
 
 import re
-from binascii import a2b_base64
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional
 from urllib.parse import unquote
+
+from gofer.objects.facts import parse_md5, parse_size
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -67,7 +68,8 @@ def _read_plain(text: str) -> Optional[BlobListing]:
         if found is None or words is None:
             return None
         name, modified, etag, size, md5 = found.groups()
-        blobs.append(Listed(_text(name), int(size), modified, _md5(md5), _quoted(_text(etag)), words))
+        known = (parse_size(size), modified, parse_md5(md5), _quoted(_text(etag)), words)
+        blobs.append(Listed(_text(name), *known))
     folders = [_text(name) for name in _PREFIX.findall(text)] if "<BlobPrefix>" in text else []
     marker = _MARKER.search(pieces[-1])
     # A page that is cut short, or with blobs that the expressions did not find, must go to the parser.
@@ -93,10 +95,6 @@ def _text(found: str) -> str:
     return found
 
 
-def _md5(text: Optional[str]) -> Optional[bytes]:
-    return a2b_base64(text) if text else None
-
-
 def _quoted(etag: str) -> str:
     return etag if etag[:1] == '"' else f'"{etag}"'
 
@@ -115,9 +113,9 @@ def _parse(data: bytes) -> BlobListing:
 def _listed(node: Element) -> Listed:
     facts = _fields(node, "Properties")
     words = {word.lower(): value for word, value in _fields(node, "Metadata").items()}
-    size, modified = int(facts.get("Content-Length", "0")), facts.get("Last-Modified", "")
+    size, modified = parse_size(facts.get("Content-Length")), facts.get("Last-Modified", "")
     etag = _quoted(facts.get("Etag", ""))
-    return Listed(_name(node), size, modified, _md5(facts.get("Content-MD5")), etag, words)
+    return Listed(_name(node), size, modified, parse_md5(facts.get("Content-MD5")), etag, words)
 
 
 def _name(node: Element) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Mapping, NamedTuple, Optional
+
+from gofer.core.numerals import parse_count
+
+_MD5_BYTES = 16
 
 
 class ObjectInfo(NamedTuple):
@@ -18,6 +23,26 @@ class ObjectInfo(NamedTuple):
     md5: Optional[bytes] = None
     etag: Optional[str] = None
     metadata: Optional[Mapping[str, str]] = None
+
+
+def parse_size(text: Optional[str]) -> int:
+    """The size that a service gives for an object or a block; 0 without one. ValueError for other text.
+
+    A larger number than any file can have is other text too: spool files and SQLite have 64 bits for a size.
+    """
+    size = parse_count(text or "0")
+    if size is None:
+        raise ValueError(f"{(text or '')[:40]!r} is not the size of an object")
+    return size
+
+
+def parse_md5(text: Optional[str]) -> Optional[bytes]:
+    """The MD5 that base64 text holds; None for other text, which anybody with write access can set."""
+    try:
+        md5 = base64.b64decode(text or "")
+    except ValueError:
+        return None
+    return md5 if len(md5) == _MD5_BYTES else None
 
 
 class BlockRules(NamedTuple):

@@ -21,6 +21,8 @@ from gofer.objects.facts import (
     ObjectNotFound,
     ObjectsError,
     VersionMismatch,
+    parse_md5,
+    parse_size,
 )
 from gofer.objects.link import Bytes
 from gofer.objects.names import in_url, s3_name
@@ -187,9 +189,9 @@ class S3Objects(ObjectService):
         md5, etag = metadata.pop(_MD5_NAME, ""), headers.get("etag", "")
         return ObjectInfo(
             key,
-            int(headers.get("content-length", "0")),
+            parse_size(headers.get("content-length")),
             parse_http_date(headers.get("last-modified", "")),
-            base64.b64decode(md5) if md5 else _answer_md5(answer),
+            parse_md5(md5) or _answer_md5(answer),
             etag or None,
             metadata,
         )
@@ -217,7 +219,7 @@ class S3Objects(ObjectService):
         etag = node.findtext("ETag") or ""
         return ObjectInfo(
             self._key(_name(node, "Key", is_encoded)),
-            int(node.findtext("Size") or 0),
+            parse_size(node.findtext("Size")),
             _parse_time(node.findtext("LastModified") or ""),
             _etag_md5(etag),
             etag or None,
@@ -281,7 +283,7 @@ def _name(node: ElementTree.Element, tag: str, is_encoded: bool) -> str:
 
 
 def _block(node: ElementTree.Element) -> Block:
-    number, size = int(node.findtext("PartNumber") or 0), int(node.findtext("Size") or 0)
+    number, size = parse_size(node.findtext("PartNumber")), parse_size(node.findtext("Size"))
     return Block(number - 1, size, node.findtext("ETag") or "")
 
 

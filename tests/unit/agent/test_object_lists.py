@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gofer.objects.azure_list import Listed, _parse, _read_plain, read_listing
 from gofer.objects.dates import parse_http_date
+from gofer.objects.facts import parse_md5
 
 WHEN = "Sun, 06 Nov 1994 08:49:37 GMT"
 MD5 = hashlib.md5(b"x").digest()
@@ -75,6 +76,21 @@ def test_what_is_not_plain_goes_to_the_parser(data: bytes) -> None:
 def test_what_is_no_listing_is_an_error(data: bytes) -> None:
     with pytest.raises(ParseError):
         read_listing(data)
+
+
+@pytest.mark.parametrize("size", ["9" * 19, "-1", "1e3", "12 GiB"])
+@pytest.mark.parametrize("attribute", ["", ' Encoded="true"'], ids=["plain", "for the parser"])
+def test_a_size_that_no_file_can_have_is_no_listing(size: str, attribute: str) -> None:
+    data = page(blob("a", attribute=attribute).replace(">12<", f">{size}<"))
+    with pytest.raises(ValueError, match="is not the size of an object"):
+        read_listing(data)
+
+
+@pytest.mark.parametrize("text", ["abc", "a" * 400, "\u00e9", "YWJj", ""])
+def test_an_md5_that_is_none_is_not_believed(text: str) -> None:
+    assert parse_md5(text) is None
+    found = read_listing(page(blob("a").replace(base64.b64encode(MD5).decode(), text)))
+    assert [one.md5 for one in found.blobs] == [None]
 
 
 _NAMES = st.text(
