@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -253,6 +254,20 @@ def test_a_store_on_this_machine_needs_no_mount_program(file_home: FolderHome) -
     done = file_home.run("sh", "-euc", "cat data/x; echo 2 > data/y")
     assert done["state"] == "succeeded", done["detail"]
     assert file_home.stored("data") == {"x": b"1", "y": b"2\n"}
+
+
+def test_a_read_only_folder_that_refuses_no_write_is_named(file_home: FolderHome) -> None:
+    path = file_home.folder / "gofer.yaml"
+    words = "`read_only` of the folder `data` refuses no write: runs have"
+    shown = {}
+    for mode in ("mount", "copy", None):
+        file_home.map(data=mode)
+        path.write_text(re.sub(r"(data: \{[^}]*)\}", r"\1, read_only: true}", path.read_text()))
+        shown[mode] = file_home.gofer("submit", "--dry-run", "true").err
+    assert f"{words} the store's folder itself; `mode: copy`" in shown["mount"]
+    assert words in shown[None] and words not in shown["copy"]
+    (file_home.folder / "data").mkdir()
+    assert f"{words} `{file_home.folder / 'data'}` itself" in file_home.gofer("submit", "true").err
 
 
 @pytest.mark.root

@@ -16,6 +16,7 @@ from gofer.config.sections import NAME_PATTERN
 from gofer.core import folder_modes
 from gofer.errors import CheckFailed, ConfigError
 from gofer.model.job import JobFolder
+from gofer.ops.messages import Message
 from gofer.storage.base import Delegates, OnDisk
 
 if TYPE_CHECKING:
@@ -25,11 +26,31 @@ if TYPE_CHECKING:
 
 
 def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFolder]:
-    """The folders of every run on the target; ConfigError or CheckFailed for one that cannot be provided."""
+    """The folders of every run on the target; ConfigError or CheckFailed for one that cannot be provided.
+
+    Tells the person about `read_only` folders to which nothing refuses a write.
+    """
     from gofer.config.folders import folders_of
 
     found = folders_of(session.settings, target)
-    return {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
+    folders = {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
+    for name, folder in folders.items():
+        if found[name].read_only and _is_folder_itself(folder):
+            what = f"`{folder.here}`" if folder.here else "the store's folder"
+            session.emit(
+                Message(
+                    f"`read_only` of the folder `{name}` refuses no write: runs have {what} itself; "
+                    "`mode: copy` gives them a copy that is protected"
+                )
+            )
+    return folders
+
+
+def _is_folder_itself(folder: JobFolder) -> bool:
+    """Whether runs find a folder of a disk, where a write is up to the permissions of the files."""
+    if folder.mode == folder_modes.LINK:
+        return True
+    return folder.mode == folder_modes.MOUNT and folder.store.startswith("file://")
 
 
 def check(session: Session, folders: Mapping[str, JobFolder], *, local: bool) -> None:
