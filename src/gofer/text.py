@@ -108,6 +108,11 @@ def count_files(files: int) -> str:
     return "1 file" if files == 1 else f"{files:,} files"
 
 
+def count_runs(runs: int) -> str:
+    """`1 run`, `12,000 runs`."""
+    return "1 run" if runs == 1 else f"{runs:,} runs"
+
+
 def format_moment(seconds: float) -> str:
     """`2026-03-01 14:05:09 UTC`."""
     return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"

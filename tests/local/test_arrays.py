@@ -81,6 +81,10 @@ def test_only_what_failed_is_run_again(home: Home) -> None:
     assert home.view(again)["resubmit_of"] == group
     done = home.gofer("resubmit", "--failed", again, status=2)
     assert done.err.startswith(f"error: no row of {again} has failed\nhint: ")
+    one = home.gofer("resubmit", "-Q", f"{again}-1").out.strip()
+    home.gofer("wait", "-Q", one)
+    assert "is a group of 1 run and has no log of its own" in home.gofer("logs", one, status=2).err
+    assert "is a group of 1 run: 1 ok" in home.gofer("why", one).out
 
 
 def test_running_failed_rows_again_leaves_the_others_running(home: Home) -> None:

@@ -8,7 +8,7 @@ from gofer.cli.output.columns import summary
 from gofer.cli.output.screen import printable
 from gofer.cli.output.table import render_facts
 from gofer.ops.runs.failures import name_signal
-from gofer.text import format_duration, format_local_time
+from gofer.text import count_runs, format_duration, format_local_time
 
 if TYPE_CHECKING:
     from gofer.ops.runs.failures import FirstFailure
@@ -44,7 +44,7 @@ def explained(answer: Why) -> str:
 def _sentence(answer: Why) -> str:
     row = answer.row
     if row.kind == "group":
-        return f"{row.short_id} is a group of {row.size} runs: {summary(row.counts)}"
+        return f"{row.short_id} is a group of {count_runs(row.size)}: {summary(row.counts)}"
     verb = _VERBS.get(row.state) or (f"was {row.state}" if row.state in _WAS else row.state)
     if row.state == "unknown":
         verb = "is in a state that gofer does not know"

@@ -18,6 +18,7 @@ from gofer.ops.messages import AnyMessage, Message
 from gofer.ops.runs.find import find
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk, check_key, check_prefix, no_such_key
+from gofer.text import count_runs
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -158,7 +159,7 @@ def view_of(session: Session, reference: str, key: str) -> tuple[RunView, RunRow
         return None
     if row.kind == "group":
         raise UsageError(
-            f"`{row.short_id}` is a group of {row.size} runs, and the files belong to its runs",
+            f"`{row.short_id}` is a group of {count_runs(row.size)}, and the files belong to its runs",
             hint=f"name one of them: `gofer ls {row.short_id}-0:`",
         )
     return RunView(session.runs_in(row.store), row, session.emit, key), row

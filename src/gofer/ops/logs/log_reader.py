@@ -19,6 +19,7 @@ from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, ServiceLogs, StoredL
 from gofer.ops.messages import Warning
 from gofer.ops.runs.run_secrets import mask_of
 from gofer.ops.submission.ledger_rows import is_adopted
+from gofer.text import count_runs
 
 if TYPE_CHECKING:
     from gofer.core.secrets.mask import SecretMask
@@ -176,7 +177,7 @@ class LogReader:
         row = self._row
         if row.kind == "group":
             raise UsageError(
-                f"`{row.short_id}` is a group of {row.size} runs and has no log of its own",
+                f"`{row.short_id}` is a group of {count_runs(row.size)} and has no log of its own",
                 hint=f"name one of its runs: `gofer logs {row.short_id}-0`",
             )
 

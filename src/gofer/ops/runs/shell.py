@@ -13,6 +13,7 @@ from gofer.errors import CheckFailed, UsageError
 from gofer.ops.runs.observe import PatientRefresh
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.send import is_here
+from gofer.text import count_runs
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -35,7 +36,7 @@ def shell_words(
     name = row.short_id
     if row.kind == "group":
         raise UsageError(
-            f"`{name}` is a group of {row.size} runs",
+            f"`{name}` is a group of {count_runs(row.size)}",
             hint=f"name one that runs: `gofer list runs --group {name} --filter state=running`",
         )
     if node is not None and node >= row.nodes:
