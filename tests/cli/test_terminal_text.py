@@ -72,6 +72,19 @@ def test_a_log_on_a_terminal_and_in_a_pipe(home: Home) -> None:
     assert "\x1b]52" not in terminal.shown
 
 
+def test_a_message_never_continues_the_last_line_of_a_log(home: Home) -> None:
+    bar = "printf 'step 1\\rstep 2'; exit $RANK"
+    with Terminal(
+        home.argv("submit", "-f", "--procs", "2", "sh", "-c", bar), cwd=home.folder, env=home.environ
+    ) as terminal:
+        assert terminal.end() == 1
+    assert "step 2\r\nrank 1 on node 0 failed first" in terminal.shown
+    # Elsewhere than on stderr the log stays as the command wrote it.
+    done = home.gofer("submit", "-f", "printf", "half")
+    assert done.out == "half"
+    assert "\n\n" not in done.err
+
+
 # A clipboard sequence with 7-bit and with 8-bit controls, and a mark that turns the order of letters round.
 HOSTILE = "\x1b]52;c;aGk=\x07\x9d52;c;aGk=\x9c\x7f\u202e"
 VERBS = [
@@ -123,7 +136,8 @@ def test_no_field_of_a_record_breaks_the_completion_of_a_shell(home: Home, poiso
         home.argv(), env={**home.environ, **question}, cwd=home.folder, capture_output=True, check=True
     )
     kind, name, words = done.stdout.decode().splitlines()
-    assert (kind, name) == ("plain", poisoned)
+    assert kind == "plain"
+    assert name in (poisoned, poisoned[-6:])  # the short id where that begins with `r` too
     assert words.isprintable()
 
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gofer.cli.output.describe import ended_line, failing_rank
-from gofer.cli.output.screen import print_message, write
+from gofer.cli.output.screen import end_log_line, print_message, write
 from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
 from gofer.ops.logs.log_reader import LogReader
@@ -68,6 +68,7 @@ def _show_failing_rank(session: Session, row: RunRow) -> None:
         print_message(f"warning: which rank failed first cannot be read: {error.message}")
         return
     if failure is not None and failure.rank:
+        end_log_line()
         sys.stderr.write(failing_rank(failure))
         print_message(f"`gofer logs {row.short_id} --rank {failure.rank}` prints all of it")
 

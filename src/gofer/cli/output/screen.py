@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # One filter per stream, since an escape sequence may continue in the next piece.
 _TEXTS: dict[int, TerminalText] = {}
+# The device and inode of each file or terminal where the last bytes of a log ended in the middle of a line.
+_MID_LINE: set[tuple[int, int]] = set()
 # The exit status of a command whose reader left: that of a shell for SIGPIPE.
 CLOSED_PIPE = 141
 _COLOURS = {
@@ -67,7 +69,27 @@ def paint(text: str, word: str) -> str:
 def print_message(message: AnyMessage | str) -> None:
     """Print a message on stderr, never data. A stderr that cannot be written is ignored."""
     with suppress(OSError):
+        end_log_line()
         print(printable(str(message)), file=sys.stderr, flush=True)
+
+
+def end_log_line() -> None:
+    """Begin a new line on stderr where it leads to the same place as a log whose last line has no end.
+
+    The last line of a log has no end where a command was stopped in the middle of a progress bar.
+    """
+    if not _MID_LINE:
+        return
+    place = _place_of(sys.stderr)
+    if place in _MID_LINE:
+        _MID_LINE.remove(place)
+        sys.stderr.write("\n")
+
+
+def _place_of(stream: TextIO) -> tuple[int, int]:
+    """The device and inode behind the stream."""
+    status = os.fstat(stream.fileno())
+    return status.st_dev, status.st_ino
 
 
 def confirmation_prompt() -> Callable[[str], bool] | None:
@@ -97,6 +119,8 @@ def write(data: bytes, stream: TextIO | None = None) -> None:
     stream.flush()
     stream.buffer.write(data)
     stream.buffer.flush()
+    if data:
+        (_MID_LINE.discard if data.endswith(b"\n") else _MID_LINE.add)(_place_of(stream))
 
 
 def _terminal_text(stream: TextIO) -> TerminalText:
