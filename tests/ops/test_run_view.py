@@ -83,6 +83,14 @@ def test_the_commands(home: Home) -> None:
     assert (home.folder / "all").is_dir()
     for path in ("file", "folder/x"):
         assert "there is nothing at" in home.gofer("cat", f"{name}:{path}", status=None).err
+    (home.folder / "new").write_text("2")
+    verbs = "rm last:sub/a|rm --dry-run last:sub/a|cp new last:sub/|sync . last:|u last:sub"
+    for words in verbs.split("|"):
+        done = home.gofer(*words.split(), status=1)
+        assert done.err == (
+            f"error: the files of the run {name} cannot be changed\n"
+            f"hint: copy them first: `gofer cp {name}: DIR`\n"
+        )
     group = home.gofer("submit", "-Q", "--no-code", "--wait", "--each", "x=1,2", "true", "{x}").out.strip()
     done = home.gofer("ls", f"{group}:", status=None)
     assert done.status == 2 and "-0:`" in done.err

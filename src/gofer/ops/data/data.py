@@ -15,7 +15,7 @@ from gofer.errors import UsageError
 from gofer.ops.data.globs import expand, has_glob
 from gofer.ops.data.list import view
 from gofer.ops.data.packs_copy import PacksCopy, packed_roots
-from gofer.ops.data.places import StorePath, resolve, resolve_end
+from gofer.ops.data.places import StorePath, check_changeable, resolve, resolve_end
 from gofer.ops.data.steps import Packing, Step, Transfer
 from gofer.text import did_you_mean, quote_word
 from gofer.transfer import LocalEnd, StoreEnd
@@ -124,6 +124,8 @@ def _two_ends(
         )
     if isinstance(origin, Path) and not os.path.lexists(origin):
         raise _not_here(source, origin)
+    if isinstance(goal, StorePath):
+        check_changeable(goal)
     return origin, goal
 
 
@@ -195,6 +197,7 @@ def _local_path(place: StorePath) -> Path:
 
 def _local_places(session: Session, word: str, target: str | None) -> list[StorePath]:
     place = resolve(session, word, target)
+    check_changeable(place)
     if place.local is None:
         raise UsageError(
             f"`{word}` is in no mapped folder, so it has no local files to send",

@@ -111,6 +111,14 @@ def resolve_end(session: Session, word: str, target: str | None = None) -> Store
         return Path(os.path.abspath(session.folder / word))
 
 
+def check_changeable(place: StorePath) -> None:
+    """StoreError for a place among the files of a run, before anything is counted, compared or asked."""
+    from gofer.ops.files.run_store import RunView
+
+    if isinstance(place.store, RunView):
+        raise place.store.is_fixed()
+
+
 def _mapped(session: Session, word: str, folders: dict[str, MappedFolder]) -> StorePath | None:
     path = os.path.normpath(session.folder / os.path.expanduser(word))
     slash = word.endswith("/")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.errors import UsageError
 from gofer.ops.data.globs import expand
 from gofer.ops.data.list import missing, view
-from gofer.ops.data.places import resolve
+from gofer.ops.data.places import check_changeable, resolve
 
 if TYPE_CHECKING:
     from gofer.ops.data.places import StorePath
@@ -28,7 +28,8 @@ class Removal(NamedTuple):
 def survey(session: Session, words: Sequence[str], target: str | None, *, whole: bool) -> list[Removal]:
     """Count what the words name; nothing is removed. KeyNotFound when there is nothing of that name.
 
-    UsageError for the root of a store, and for a whole mapped folder unless `whole`.
+    UsageError for the root of a store, and for a whole mapped folder unless `whole`; StoreError for the files
+    of a run.
     """
     places = [one for word in words for one in expand(resolve(session, word, target))]
     for place in places:
@@ -42,6 +43,7 @@ def remove(removals: Sequence[Removal]) -> int:
 
 
 def _check(place: StorePath, *, whole: bool) -> None:
+    check_changeable(place)
     if not place.key:
         raise UsageError(
             f"`{place}` is all of the store {place.store.url}, which gofer does not remove",

@@ -97,13 +97,13 @@ class RunView:
             self._say_both(key)
 
     def put(self, key: str, data: bytes, *, new: bool = False) -> None:
-        raise self._is_fixed()
+        raise self.is_fixed()
 
     def delete(self, keys: Iterable[str]) -> int:
-        raise self._is_fixed()
+        raise self.is_fixed()
 
     def copy(self, source: str, destination: str) -> None:
-        raise self._is_fixed()
+        raise self.is_fixed()
 
     def _stored_key(self, key: str) -> str:
         for place in self._places:
@@ -142,7 +142,8 @@ class RunView:
                 )
             )
 
-    def _is_fixed(self) -> StoreError:
+    def is_fixed(self) -> StoreError:
+        """The error of every change."""
         return StoreError(
             f"the files of the run {self._name} cannot be changed",
             hint=f"copy them first: `gofer cp {self._name}: DIR`",
