@@ -179,6 +179,8 @@ def test_an_unknown_target_is_reported_with_its_origin_and_similar_names(project
         ("targets: {a: {kind: lab, login: x, share: 11}}\n", "`targets.a`: a share is at most 10", None),
         ("stores: {s: {}}\n", "gofer.yaml:1: `stores.s` needs the key `url`", None),
         ("stores: {s: {url: /data}}\n", "`stores.s.url` must be text that matches `://`", None),
+        ("job: {keep: 5x}\n", "`job.keep` must be a size such as `10GiB`, or `none`, not `5x`", None),
+        ("job: {keep_most: none}\n", "`job.keep_most` must be a size such as `10GiB`, not `none`", None),
         ("stores: {s: {url: 'file:///${secret:x}'}}\n", "must not hold a secret", None),
         ("folders: {d: {path: x, mode: link}}\n", "`folders.d.mode` must be one of", None),
         ("folders: {d: {path: x, store: y}}\n", "`folders.d.store`: there is no store `y`", "`default`"),

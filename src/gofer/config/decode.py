@@ -125,17 +125,23 @@ def read_scalar(node: Scalar, annotated: inspect.Type, key: str) -> Any:
         value = allowed_words(kind).get(node.text)
     if value is None:
         raise wrong_type(node, annotated, key)
-    check_limits(value, kind, key, node.place)
+    check_limits(value, kind, key, node.place, form=extra.get("form"))
     return value
 
 
-def check_limits(value: Any, kind: inspect.Type, key: str, place: ValueOrigin) -> None:
-    """ConfigError when `value`, already of the type, is outside the type's limits."""
+def check_limits(
+    value: Any, kind: inspect.Type, key: str, place: ValueOrigin, *, form: str | None = None
+) -> None:
+    """ConfigError when `value`, already of the type, is outside the type's limits.
+
+    `form` says in words what the type's pattern matches.
+    """
     if value == "" and getattr(kind, "min_length", None):
         raise ConfigError(f"`{key}` must not be empty", where=place.where)
-    for name, (holds, words) in _LIMITS.items():
+    for name, (holds, limit_words) in _LIMITS.items():
         limit = getattr(kind, name, None)
         if limit is not None and not holds(value, limit):
+            words = form if name == "pattern" and form else limit_words
             shown = str(int(limit)) if isinstance(limit, float) and limit.is_integer() else str(limit)
             raise ConfigError(
                 f"`{key}` must be {words.format(shown)}, not {excerpt(str(value))}", where=place.where

@@ -35,10 +35,20 @@ Address: TypeAlias = Annotated[str, Meta(pattern=r"://")]
 RankVariables: TypeAlias = Literal["auto", "always", "never", "mpirun"]
 Launcher: TypeAlias = Literal["spawn", "mpi", "torchrun"]
 KeepSize: TypeAlias = Annotated[
-    str, Meta(pattern=r"^(none|[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?)$(?!\n)", max_length=40)
+    str,
+    Meta(
+        pattern=r"^(none|[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?)$(?!\n)",
+        max_length=40,
+        extra={"form": "a size such as `10GiB`, or `none`"},
+    ),
 ]
 SomeSize: TypeAlias = Annotated[
-    str, Meta(pattern=r"^[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?$(?!\n)", max_length=40)
+    str,
+    Meta(
+        pattern=r"^[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?$(?!\n)",
+        max_length=40,
+        extra={"form": "a size such as `10GiB`"},
+    ),
 ]
 Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
