@@ -206,6 +206,15 @@ def test_python_writes_at_once_and_knows_its_commit(home: Home) -> None:
     home.environ.update(PYTHONUNBUFFERED="", WANDB_GIT_COMMIT="mine")
     result = finish(home, "sh", "-c", f"{shown}; {versions}")
     assert result.startswith(f"/{commit}/main/1/mine\n1.2.4.dev0+g{commit[:8]}.d")
+    # Without a tag it is the first development version; with a git that fails there is none.
+    subprocess.run(["git", "tag", "-d", "v1.2.3"], cwd=home.folder, check=True, timeout=60)
+    assert f"\n0.1.dev1+g{commit[:8]}.d" in finish(home, "sh", "-c", f"{shown}; {versions}")
+    broken = home.root / "broken" / "git"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\necho 'fatal: detected dubious ownership' >&2; exit 128\n")
+    broken.chmod(0o755)
+    home.environ["PATH"] = f"{broken.parent}:{home.environ['PATH']}"
+    assert finish(home, "sh", "-c", f"{shown}; {versions}").split("\n", 1)[1] == "\n"
 
 
 # A user with one right of root, to read all files: the Python of the tests may lie in root's own folder.

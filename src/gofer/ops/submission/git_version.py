@@ -11,15 +11,20 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gofer.errors import GoferError
+
+if TYPE_CHECKING:
+    from gofer.transport.process import Finished
 
 # A pyproject.toml without any of these words does not use git and is not parsed.
 _HINTS = (b"scm", b"vcs", b"dynamic-versioning")
 _MOST_BYTES = 1 << 20
 _TIMEOUT_S = 20.0
 _DESCRIBE = ("git", "describe", "--tags", "--long", "--abbrev=8", "--match", "*[0-9]*")
+# What git says of a commit without such a tag. Every other failure tells nothing of tags.
+_NO_TAG = re.compile(rb"^fatal: No (names found|tags can describe)")
 _DESCRIBED = re.compile(r"(?P<tag>.+)-(?P<distance>\d+)-g(?P<node>[0-9a-f]+)")
 _TAG = re.compile(
     r"(?:[\w.-]*?[_-])?[vV]?(?P<version>\d+(?:\.\d+)*(?:[._-]?(?:a|b|rc|alpha|beta|post)\.?\d*)?)"
@@ -32,15 +37,15 @@ _SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
 
 
 def version_variables(folder: Path, *, commit: str | None, dirty: bool | None) -> dict[str, str]:
-    """The variables with the project's version; none when the project does not use git or there is no
-    commit.
+    """The variables with the project's version; none when the project does not use git, there is no commit,
+    or git does not answer.
     """
     project = _read_project(folder) if commit else None
     names = [] if project is None else _variables(project)
     if not names or commit is None:
         return {}
     version = _version(folder, commit, dirty=bool(dirty))
-    return dict.fromkeys(names, version)
+    return {} if version is None else dict.fromkeys(names, version)
 
 
 def reason_for_repository(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str | None:
@@ -103,13 +108,19 @@ def _table(value: dict[str, Any], key: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _version(folder: Path, commit: str, *, dirty: bool) -> str:
-    described = _DESCRIBED.fullmatch(_git(folder, *_DESCRIBE))
+def _version(folder: Path, commit: str, *, dirty: bool) -> str | None:
+    """The version; None when git fails, since a version without the newest tag would be wrong."""
+    answer = _git(folder, *_DESCRIBE)
+    if answer is None or (answer.status != 0 and not _NO_TAG.search(answer.stderr)):
+        return None
+    described = _DESCRIBED.fullmatch(_text(answer))
     tag = _TAG.fullmatch(described["tag"]) if described else None
     changed = f".d{time.strftime('%Y%m%d', time.gmtime())}" if dirty else ""
     if described is None or tag is None:
-        count = _git(folder, "git", "rev-list", "--count", "HEAD") or "0"
-        return f"0.1.dev{count}+g{commit[:8]}{changed}"
+        counted = _git(folder, "git", "rev-list", "--count", "HEAD")
+        if counted is None or counted.status != 0:
+            return None
+        return f"0.1.dev{_text(counted)}+g{commit[:8]}{changed}"
     distance = int(described["distance"])
     if distance == 0 and not dirty:
         return tag["version"]
@@ -122,14 +133,17 @@ def _next(version: str) -> str:
     return f"{version}1" if found is None else f"{found[1]}{int(found[2]) + 1}"
 
 
-def _git(folder: Path, *argv: str) -> str:
-    """The output of git; empty when it fails."""
+def _git(folder: Path, *argv: str) -> Finished | None:
+    """The answer of git; None when git cannot be started or takes too long."""
     from gofer.transport import process
 
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         with process.start(argv, cwd=folder, env={**environ, "LC_ALL": "C"}) as running:
-            done = running.finish(timeout_s=_TIMEOUT_S)
+            return running.finish(timeout_s=_TIMEOUT_S)
     except GoferError:
-        return ""
-    return done.stdout.decode("utf-8", "replace").strip() if done.status == 0 else ""
+        return None
+
+
+def _text(answer: Finished) -> str:
+    return answer.stdout.decode("utf-8", "replace").strip()
