@@ -81,14 +81,17 @@ def end_log_line() -> None:
     if not _MID_LINE:
         return
     place = _place_of(sys.stderr)
-    if place in _MID_LINE:
+    if place is not None and place in _MID_LINE:
         _MID_LINE.remove(place)
         sys.stderr.write("\n")
 
 
-def _place_of(stream: TextIO) -> tuple[int, int]:
-    """The device and inode behind the stream."""
-    status = os.fstat(stream.fileno())
+def _place_of(stream: TextIO) -> tuple[int, int] | None:
+    """The device and inode behind the stream; None for a stream of a Python program without a file."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return None
     return status.st_dev, status.st_ino
 
 
@@ -119,8 +122,9 @@ def write(data: bytes, stream: TextIO | None = None) -> None:
     stream.flush()
     stream.buffer.write(data)
     stream.buffer.flush()
-    if data:
-        (_MID_LINE.discard if data.endswith(b"\n") else _MID_LINE.add)(_place_of(stream))
+    place = _place_of(stream) if data else None
+    if place is not None:
+        (_MID_LINE.discard if data.endswith(b"\n") else _MID_LINE.add)(place)
 
 
 def _terminal_text(stream: TextIO) -> TerminalText:
