@@ -45,9 +45,9 @@ def section(plan: Plan) -> Section:
         "d",
         f"Snapshot of {plan.tree_files:,} files, {plan.tree_bytes / 1e6:,.0f} MB",
         f"Whole processes, {plan.snapshot_rounds} rounds in turn for each state, everything on one disk "
-        "with the files in the page cache. gofer's is `gofer.snapshot.take_snapshot` to a `file://` store in "
-        "a new interpreter. zip and rclone leave `.git` out, update (`zip -u`) or copy again where they have "
-        "been before; `git status` copies nothing and is the yardstick for the walk.",
+        "with the files in the page cache. gofer's is `gofer.snapshot.capture.take_snapshot` to a `file://` "
+        "store in a new interpreter. zip and rclone leave `.git` out, update (`zip -u`) or copy again where "
+        "they have been before; `git status` copies nothing and is the yardstick for the walk.",
         tuple(_table(name, outcome) for name, outcome in states.items()),
         tuple(_bars(unchanged, changed, bench.changed_bytes)),
         {

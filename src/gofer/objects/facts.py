@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+from binascii import a2b_base64
 from typing import Mapping, NamedTuple, Optional
 
 from gofer.core.numerals import parse_count
@@ -39,7 +39,7 @@ def parse_size(text: Optional[str]) -> int:
 def parse_md5(text: Optional[str]) -> Optional[bytes]:
     """The MD5 that base64 text holds; None for other text, which anybody with write access can set."""
     try:
-        md5 = base64.b64decode(text or "")
+        md5 = a2b_base64(text or "")
     except ValueError:
         return None
     return md5 if len(md5) == _MD5_BYTES else None
