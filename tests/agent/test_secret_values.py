@@ -13,7 +13,7 @@ from gofer.core.secrets import secret_files
 from gofer.core.secrets.mask import SecretMask
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.secrets.search import SecretSearch
-from gofer.core.secrets.values import MOST_VALUES, values_in, values_of
+from gofer.core.secrets.secret_files import MOST_VALUES, values_in, values_of
 
 PEM = b"-----BEGIN PRIVATE KEY-----\nZHVtbXkgbGluZSBvbmU\nZHVtbXk=\n-----END PRIVATE KEY-----\n"
 

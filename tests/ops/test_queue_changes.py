@@ -9,8 +9,7 @@ import pytest
 from home import until
 from unit.ops.project import OpsProject
 
-from gofer.ops.runs.observe import refresh, wait
-from gofer.ops.runs.queue_changes import QueueChanges
+from gofer.ops.runs.observe import QueueChanges, refresh, wait
 from gofer.ops.submission.submit import SubmitRequest, submit
 from gofer.tracking.ledger import RunRow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gofer.node.packages import pyproject, requirement_list, tool_errors
+from gofer.node.packages import pyproject, requirement_list, tools
 from gofer.node.packages.interpreter import Interpreter
 from gofer.node.packages.package_files import PackageFile, find
 from gofer.node.packages.recipe import RecipeInput, make_recipe
@@ -165,7 +165,7 @@ def test_the_extras_of_the_project_in_a_line_are_installed(
     ],
 )
 def test_the_words_of_a_tool_that_say_why_it_failed(said: str, error: str) -> None:
-    assert tool_errors.main_error(said.splitlines()) == error
+    assert tools.main_error(said.splitlines()) == error
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 from slurm.records import record
 
 from gofer.backends.slurm.options import SlurmOptions
-from gofer.backends.slurm.plan import make_request
-from gofer.backends.slurm.script import render
+from gofer.backends.slurm.plan import make_request, render
 from gofer.model.job import Array
 from gofer.model.run import RunRecord
 

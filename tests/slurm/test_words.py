@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gofer.backends.scheduled import from_end
-from gofer.backends.slurm.reasons import explain
+from gofer.backends.slurm.facts import explain
 from gofer.backends.slurm.status import exit_code_of, meaning_of
 from gofer.core.states import Reason, State
 from gofer.remote.slurm.status import expand

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from gofer.errors import KeyExists, KeyNotFound, StoreError
-from gofer.storage.atomic_write import TEMP_FOLDER
 from gofer.storage.base import Appends, OnDisk
-from gofer.storage.file import FileStore
+from gofer.storage.file import TEMP_FOLDER, FileStore
 
 
 @pytest.fixture

@@ -41,10 +41,11 @@ class LazyGroup(click.Group):
         name = find(self.table, word)
         if name is None:
             return None
-        module, help, _ = self.table[name]
-        if not module:
+        origin, help, _ = self.table[name]
+        if not origin:
             return LazyGroup(name, NOUNS[name], _group_help(name, help))
-        command = import_module(f"gofer.cli.commands.{module}").command
+        module, _, attribute = origin.partition(":")
+        command = getattr(import_module(f"gofer.cli.commands.{module}"), attribute or "command")
         assert isinstance(command, click.Command)
         return command
 

@@ -1,11 +1,12 @@
 """The words of the command line and the module of each. Data only, so that `gofer --help` loads no command.
 
-The modules are in `gofer.cli.commands`, and each has one `command`.
+The modules are in `gofer.cli.commands`. The command of `MODULE` is its `command`; the command of
+`MODULE:NAME` is its `NAME`.
 """
 
 from __future__ import annotations
 
-# word -> (module, one line of help, other words for the same)
+# word -> (origin, one line of help, other words for the same)
 Table = dict[str, tuple[str, str, tuple[str, ...]]]
 
 # The verbs by what people do with them, in the order of `gofer --help`.
@@ -64,7 +65,7 @@ NOUNS: dict[str, Table] = {
     "list": {
         "runs": ("runs.list_runs", "List runs, newest first", ()),
         "jobs": ("runs.list_jobs", "List runs, or with --server the jobs of a target's service", ()),
-        "targets": ("clusters.target_list", "List the targets", ()),
+        "targets": ("clusters.target:list_command", "List the targets", ()),
         "nodes": ("clusters.list_nodes", "List the nodes of a target and what is free", ()),
     },
     "view": {
@@ -72,42 +73,46 @@ NOUNS: dict[str, Table] = {
         "log": ("runs.logs", "Print or follow the log of a run", ("logs",)),
     },
     "config": {
-        "show": ("settings.config_show", "Show every setting, its value and its origin", ()),
+        "show": ("settings.config:show_command", "Show every setting, its value and its origin", ()),
         "import": (
-            "settings.config_import",
+            "settings.config:import_command",
             "Convert files of older tools to gofer.yaml",
             (),
         ),
-        "schema": ("settings.config_schema", "Print the JSON Schema of gofer.yaml", ()),
+        "schema": ("settings.config:schema_command", "Print the JSON Schema of gofer.yaml", ()),
     },
     "target": {
-        "list": ("clusters.target_list", "List the targets", ()),
-        "show": ("clusters.target_show", "Show one target: its options and what it has", ()),
+        "list": ("clusters.target:list_command", "List the targets", ()),
+        "show": ("clusters.target:show_command", "Show one target: its options and what it has", ()),
     },
     "store": {
-        "list": ("data.store_list", "List the stores", ()),
-        "show": ("data.store_show", "Show one store and the kind of its credential", ()),
-        "check": ("data.store_check", "Check that stores can be listed, written, read and deleted from", ()),
+        "list": ("data.store:list_command", "List the stores", ()),
+        "show": ("data.store:show_command", "Show one store and the kind of its credential", ()),
+        "check": (
+            "data.store:check_command",
+            "Check that stores can be listed, written, read and deleted from",
+            (),
+        ),
     },
     "secret": {
-        "set": ("settings.secret_set", "Keep a secret, typed without echo or read from stdin", ()),
-        "list": ("settings.secret_list", "List the names of the secrets", ()),
-        "rm": ("settings.secret_rm", "Forget secrets", ()),
+        "set": ("settings.secret:set_command", "Keep a secret, typed without echo or read from stdin", ()),
+        "list": ("settings.secret:list_command", "List the names of the secrets", ()),
+        "rm": ("settings.secret:rm_command", "Forget secrets", ()),
     },
     "image": {
-        "list": ("clusters.image_list", "List the images", ()),
-        "show": ("clusters.image_show", "Show one image and its wrapped one", ()),
-        "wrap": ("clusters.image_wrap", "Prepare an image for Singularity", ()),
+        "list": ("clusters.image:list_command", "List the images", ()),
+        "show": ("clusters.image:show_command", "Show one image and its wrapped one", ()),
+        "wrap": ("clusters.image:wrap_command", "Prepare an image for Singularity", ()),
     },
     "account": {
-        "list": ("clusters.account_list", "List the profiles and who is signed in to each", ()),
+        "list": ("clusters.account:list_command", "List the profiles and who is signed in to each", ()),
         "show": (
-            "clusters.account_show",
+            "clusters.account:show_command",
             "Show one profile: its user, tenant, subscriptions and tokens' ends",
             (),
         ),
-        "use": ("clusters.account_use", "Choose the profile that gofer works with", ()),
-        "rm": ("clusters.account_rm", "Remove a profile and its login", ()),
+        "use": ("clusters.account:use_command", "Choose the profile that gofer works with", ()),
+        "rm": ("clusters.account:rm_command", "Remove a profile and its login", ()),
     },
     "ledger": {
         "rebuild": ("runs.ledger_rebuild", "Rebuild the index of runs from the stores", ()),

@@ -22,7 +22,7 @@ from gofer.config.sbatch_options import (
     parse_array,
     parse_time_s,
 )
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.errors import UsageError
 
 TASK_ID = "SLURM_ARRAY_TASK_ID"

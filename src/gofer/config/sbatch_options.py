@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.errors import UsageError
 
 _SHORT = {

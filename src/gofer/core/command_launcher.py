@@ -11,7 +11,7 @@ import os
 import re
 from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 
 TORCHRUN = "torchrun"
 ACCELERATE = "accelerate launch"

@@ -1,11 +1,11 @@
-"""The launch contract: which variables every process of a run finds in its environment. Pure.
+"""The launch contract: which variables every process of a run finds in its environment.
 
-`rank_environment` alone decides this, for every backend and every launcher.
+Pure. `rank_environment` alone decides the variables of ranks, for every backend and every launcher.
 """
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Dict, Mapping, NamedTuple
 
 from gofer.core.node_request import NodeRequest
 
@@ -138,3 +138,25 @@ def argument_environment(values: dict[str, str]) -> dict[str, str]:
         for name, value in values.items()
     }
     return {**own, **{name: value for name, value in values.items() if name == "SLURM_ARRAY_TASK_ID"}}
+
+
+def default_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
+    """Variables that are set unless the person set them, even to an empty value.
+
+    PYTHONUNBUFFERED makes Python write each line at once, which it does not do by default when the output is
+    a file. So the log of a run that is stopped has the last lines.
+    """
+    found = {"PYTHONUNBUFFERED": "1", **(origin.get("versions") or {})}
+    if origin.get("commit"):
+        found["WANDB_GIT_COMMIT"] = str(origin["commit"])
+    return found
+
+
+def commit_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
+    """What git says about the code: commit, branch, changes. A fact that is unknown gets no variable."""
+    found = {
+        "GOFER_COMMIT": origin.get("commit"),
+        "GOFER_BRANCH": origin.get("branch"),
+        "GOFER_DIRTY": None if origin.get("dirty") is None else str(int(origin["dirty"])),
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import Union
+from typing import Iterable, Union
 
 
 class ForeignFolder(PermissionError):
@@ -80,3 +80,15 @@ def _close(path: str, *, others_may: int) -> None:
         )
     if mode & 0o077 & ~others_may:
         os.chmod(path, mode & (0o7700 | others_may))
+
+
+def own_folder(places: Iterable[str]) -> str:
+    """Make `gofer-<uid>` in the first of the places that is a folder, else in /tmp; its path. PermissionError
+    when the name is taken by a link or by another user.
+    """
+    chosen = next((one for one in places if one and "$" not in one and os.path.isdir(one)), "/tmp")
+    path = os.path.join(chosen, f"gofer-{os.getuid()}")
+    if os.path.islink(path):
+        raise ForeignFolder(f"{path} is a link and not this user's own folder")
+    make(path)
+    return path

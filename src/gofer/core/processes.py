@@ -11,7 +11,7 @@ import signal
 import time
 from typing import Callable, Collection, Iterable, NamedTuple
 
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.core.sleep import pause
 
 _PR_SET_PDEATHSIG = 1

@@ -267,7 +267,7 @@ def _needed(folder: str, names: Iterable[str]) -> Set[str]:
 
 
 def _named_by_jobs(folder: str) -> Iterator[bytes]:
-    """The agents that the scripts of Slurm jobs start: see gofer.backends.slurm.script."""
+    """The agents that the scripts of Slurm jobs start: see gofer.backends.slurm.plan."""
     jobs = os.path.join(folder, "slurm")
     for name in names_in(jobs):
         yield from _JOBS_AGENT.findall(_read(os.path.join(jobs, name, "job.sh")))

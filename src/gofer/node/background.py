@@ -1,6 +1,7 @@
-"""Find the background processes that a command left running, and write a sentence that names them.
+"""The processes that a command left running: name them, and end them.
 
-The sentence has only names of programs and scripts, never arguments: an argument may hold a secret.
+The sentence that names them has only names of programs and scripts, never arguments: an argument may hold
+a secret.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gofer.core import processes
 from gofer.core.outcome import Outcome
 from gofer.core.sleep import pause
 from gofer.core.states import State
-from gofer.node import process_cleanup
+from gofer.node import cgroups
 
 # A process that ends within this time after the command was not doing lasting work, and is not reported.
 GRACE_S = 0.2
@@ -42,7 +43,7 @@ def left_running(known: Collection[processes.ProcessIdentity], *, spared: Collec
     `known` are processes that are expected to stay, such as a service that set-up started. Their descendants
     are expected too.
     """
-    if not process_cleanup.has_children():
+    if not has_children():
         return []
     deadline = time.monotonic() + GRACE_S
     excused = {*spared, *(one.pid for one in known if processes.is_alive(one))}
@@ -152,3 +153,31 @@ def _advice(command: Sequence[str]) -> str:
     if program in _SHELLS or name.endswith(".sh"):
         return f"end {name} with `wait`"
     return f"{name} must wait for the processes it starts"
+
+
+def end(cgroup: Optional[str], *, spared: Collection[int]) -> bool:
+    """Kill and reap all descendants of this process and all processes in its cgroup, except `spared`. Blocks.
+
+    False when some are left: a process of another user, or a process that hangs in the kernel.
+    """
+    left: Collection[int] = ()
+    if cgroup is not None:
+        cgroups.kill_others(cgroup, spared=spared)
+        left = set(cgroups.members(cgroup)) - {os.getpid(), *spared}
+    if has_children():
+        me = os.getpid()
+        below = processes.kill_until_gone(lambda table: processes.descendants(me, table, spared=spared))
+        left = [*left, *below]
+        has_children()
+    return not left
+
+
+def has_children() -> bool:
+    """Reap children that have ended; whether any child is left."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True

@@ -11,8 +11,8 @@ import stat
 from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from gofer.core import run_layout, trees
+from gofer.core.json_text import parse_count
 from gofer.core.launch import NodePlace
-from gofer.core.numerals import parse_count
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
 from gofer.node import cancellable_task, working_copy

@@ -15,16 +15,7 @@ from gofer.core.launcher_options import Launched, write_hostfiles
 from gofer.core.outcome import Outcome
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
-from gofer.node import (
-    background,
-    beside_copy,
-    cancellable_task,
-    continued_files,
-    exit_record,
-    mpi,
-    process_cleanup,
-    spawn,
-)
+from gofer.node import background, beside_copy, cancellable_task, continued_files, exit_record, mpi, spawn
 from gofer.node import failure_advice as advice
 from gofer.node.events import EventLog
 from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
@@ -148,10 +139,10 @@ class Node:
         except spawn.AlreadyStarted:
             return ALREADY_STARTED
         except Abandoned:
-            self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
+            self.is_clear = background.end(self.cgroup, spared=self._spared)
             self._event_log.note("abandoned")
             return ABANDONED
-        self.is_clear = process_cleanup.end(self.cgroup, spared=self._spared)
+        self.is_clear = background.end(self.cgroup, spared=self._spared)
         self._write_end(self._finished(found), watched)
         return 0
 

@@ -11,14 +11,14 @@ import os
 import sys
 from typing import NoReturn
 
-from gofer.core import agent_installer, private_folder, scratch
+from gofer.core import agent_installer, private_folder
 
 
 def main() -> NoReturn:
     """Run the agent; never returns. Started from the zip, it unpacks the zip and restarts from the folder."""
     place = sys.path[0]
     if os.path.isfile(place):
-        folder = unpack(place, scratch.own_folder([os.environ.get("TMPDIR", "")]))
+        folder = unpack(place, private_folder.own_folder([os.environ.get("TMPDIR", "")]))
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-E", "-s", folder, *sys.argv[1:]])
     from gofer.node.azure.program import main as node

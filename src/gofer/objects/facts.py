@@ -5,7 +5,7 @@ from __future__ import annotations
 from binascii import a2b_base64
 from typing import Mapping, NamedTuple, Optional
 
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 
 _MD5_BYTES = 16
 

@@ -26,8 +26,7 @@ from gofer.core.queue_home import spool_folder, unsent_folder
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.node import shared_copy, work_folders
-from gofer.queue.database import Queue, QueuedRun
-from gofer.queue.database_file import DAMAGE
+from gofer.queue.database import DAMAGE, Queue, QueuedRun
 from gofer.queue.uploader import Uploader, UploadResult
 
 _STORE_PATIENCE_S = 60.0

@@ -20,7 +20,7 @@ from gofer.core.sleep import pause
 from gofer.node import cgroups
 from gofer.queue import wake
 from gofer.queue.agent import CGROUP_PREFIX
-from gofer.queue.database_file import DAMAGE, Replaced
+from gofer.queue.database import DAMAGE, Replaced
 from gofer.queue.supervisor import Supervisor
 
 _TAKEOVER_S = 10.0

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.junk import environment_marks
-from gofer.core.secrets.file_names import looks_like_secret
+from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.snapshot.patterns import PatternList
 from gofer.snapshot.rules import BUILT_IN, IgnoreReason
 from gofer.snapshot.statcache import FIELDS, split_names, unpack_values

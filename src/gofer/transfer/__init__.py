@@ -4,10 +4,10 @@
 """
 
 from gofer.transfer.endpoints import End, LocalEnd, StoreEnd
+from gofer.transfer.executor import run
 from gofer.transfer.planner import TransferOptions, TransferPlan, plan
 from gofer.transfer.progress import Numbers, TransferProgress
 from gofer.transfer.result import FileNote, Notes, TransferResult
-from gofer.transfer.runner import run
 
 __all__ = [
     "End",

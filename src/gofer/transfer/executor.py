@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import errno
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
-from gofer.errors import CredentialError, GoferError, StoreError
+from gofer.errors import CredentialError, GoferError, StoreError, UsageError
 from gofer.transfer.budget import Budget
+from gofer.transfer.download import Download
+from gofer.transfer.endpoints import LocalEnd, StoreEnd
 from gofer.transfer.entries import FileEntry
+from gofer.transfer.journal import remove_stale_notes
 from gofer.transfer.mover import LARGE, MIDDLING, LargeTransfer, Mover, SourceChanged
+from gofer.transfer.planner import TransferPlan
 from gofer.transfer.progress import TransferProgress
-from gofer.transfer.result import Notes
+from gofer.transfer.relay import Relay
+from gofer.transfer.result import Notes, TransferResult
 from gofer.transfer.thread_pool import FEW, ThreadPool
+from gofer.transfer.upload import Upload
 
 _COMING_AGAIN = 10_000
 
@@ -31,6 +40,7 @@ _IN_A_ROW = 50
 # With small files most time is spent in Python, where one thread runs at a time, so few threads begin.
 _FEW_SMALL = 2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_DELETED_AT_ONCE = 256
 
 
 class FileMove(NamedTuple):
@@ -295,3 +305,66 @@ def _may_pass(error: Exception) -> bool:
 def _is_hopeless(error: Exception) -> bool:
     """Whether every other file would fail in the same way."""
     return isinstance(error, CredentialError) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
+def run(
+    plan: TransferPlan,
+    *,
+    jobs: int | None = None,
+    progress: TransferProgress | None = None,
+    state: Path | None = None,
+) -> TransferResult:
+    """Carry out the plan. Blocks. Idempotent: a repeated transfer continues an interrupted one.
+
+    A file that fails does not stop the others; the result names it. Raises errors that concern every file: a
+    credential, a full disk, a store that cannot be reached. However it ends, only complete files have their
+    final names. `state` is a folder for notes, with which the upload of a large file continues after a crash.
+    `jobs` overrides the plan's option.
+    """
+    begun = time.monotonic()
+    progress = progress or TransferProgress()
+    budget = Budget()
+    remove_stale_notes(state)
+    mover = _mover(plan, budget, state)
+    executor = Executor(mover, plan.items(), budget, progress)
+    progress.begin("moving", files=plan.files, size=plan.bytes)
+    if plan.files:
+        executor.run(plan.options.jobs if jobs is None else jobs, plan.bytes / plan.files)
+    progress.begin("deleting")
+    # After a failure nothing is deleted, because the source may not have been read completely.
+    clean = not executor.failed and not executor.changed and not plan.odd
+    deleted = _delete(mover, plan, executor) if clean else 0
+    mover.close()
+    progress.begin("done")
+    wrong = executor.failed, executor.changed, plan.odd
+    kept = plan.deletes - deleted
+    return TransferResult(
+        executor.files, executor.bytes, plan.skipped, deleted, kept, *wrong, time.monotonic() - begun
+    )
+
+
+def _mover(plan: TransferPlan, budget: Budget, state: Path | None) -> Mover:
+    source, destination = plan.source, plan.destination
+    if isinstance(source, LocalEnd) and isinstance(destination, StoreEnd):
+        return Upload(source, destination, budget, state)
+    if isinstance(source, StoreEnd) and isinstance(destination, LocalEnd):
+        return Download(source, destination, budget, plan.parts)
+    if isinstance(source, StoreEnd) and isinstance(destination, StoreEnd):
+        return Relay(source, destination, budget, state)
+    raise UsageError(
+        f"`{source}` and `{destination}` are both on this machine", hint="copy them with `cp -r`"
+    )
+
+
+def _delete(mover: Mover, plan: TransferPlan, executor: Executor) -> int:
+    """Delete files last, so that a transfer that fails half-way has removed nothing. Returns how many."""
+    deleted = 0
+    deletions = plan.deletions()
+    while batch := list(islice(deletions, _DELETED_AT_ONCE)):
+        try:
+            mover.delete(batch)
+            deleted += len(batch)
+        except (OSError, GoferError) as error:
+            executor.failed.add(batch[0].path, f"cannot be deleted: {explain(error)}")
+            break
+    return deleted

@@ -11,7 +11,7 @@ from azure.ai.ml._restclient.runhistory.models import PaginatedRunList, QueryPar
 from azureml.backend.azure_home import AzureHome
 from services.azure import Azure
 
-from gofer.backends.azureml.run_query import filter_of
+from gofer.backends.azureml.jobs import filter_of
 from gofer.backends.azureml.status import statuses_of
 from gofer.backends.base import JobFilter
 from gofer.core.states import State

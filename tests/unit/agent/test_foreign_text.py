@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gofer.core import files
-from gofer.core.json_text import parse_json
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count, parse_json
 from gofer.node.kept.records import KeptFile, decode_list
 
 DEEP = '{"a":' * 100_000

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gofer.objects.azure_list import Listed, _parse, _read_plain, read_listing
+from gofer.objects.azure import Listed, _parse, _read_plain, read_listing
 from gofer.objects.dates import parse_http_date
 from gofer.objects.facts import parse_md5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.core.secrets.file_names import looks_like_secret
+from gofer.core.secrets.secret_files import looks_like_secret
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gofer.errors import UsageError
 from gofer.ops.logs.log_copies import is_safe
 from gofer.ops.logs.log_sources import choose_name
 from gofer.ops.runs.adopt import command_of, record_of
-from gofer.ops.runs.service_jobs import job_json, states_of
+from gofer.ops.runs.target_views import job_json, states_of
 
 ACT = (
     "python aml_server.py --code_path $AZUREML_DATAREFERENCE_code --data_folder /mnt/d "

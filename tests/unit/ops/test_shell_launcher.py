@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gofer.ops.submission.shell_launcher import find
+from gofer.ops.submission.own_launcher import find
 
 TORCHRUN = "#!/bin/bash\nset -e\n# torchrun in a comment\nexport A=1\nexec uv run torchrun \\\n  train.py\n"
 

@@ -8,10 +8,17 @@ from typing import NamedTuple, cast
 
 from gofer.backends.azureml import capacity, datastores, environments, jobs, names, shell
 from gofer.backends.azureml.connection import AzureConnection
-from gofer.backends.azureml.folders import folders_of_run, service_folders
 from gofer.backends.azureml.jobs import Nodes
 from gofer.backends.azureml.options import AzureOptions, capabilities
-from gofer.backends.azureml.plan import AzurePlan, BodyInput, compute_id, handoff_uri, make_request
+from gofer.backends.azureml.plan import (
+    AzurePlan,
+    BodyInput,
+    compute_id,
+    folders_of_run,
+    handoff_uri,
+    make_request,
+    service_folders,
+)
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.status import AzureStatus
 from gofer.backends.base import (

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
 from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.kind import BackendContext
-from gofer.backends.local import nodes
 from gofer.backends.local.options import LocalOptions, capabilities
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
@@ -24,6 +23,9 @@ from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.node.packages.package_files import NONE
 from gofer.transport.machine import LocalMachine
+
+if TYPE_CHECKING:
+    from gofer.remote.api import MachineFacts
 
 
 class LocalGpus(NamedTuple):
@@ -130,7 +132,7 @@ class LocalBackend(Backend):
 
     def describe(self) -> dict[str, object]:
         facts = self._queue.facts()
-        return nodes.summary(facts, nodes.this_machine(facts, self.gpus), self.gpus_per_node)
+        return summary(facts, this_machine(facts, self.gpus), self.gpus_per_node)
 
     def stalled(self) -> str | None:
         return self._queue.stalled()
@@ -140,7 +142,7 @@ class LocalBackend(Backend):
 
     def nodes(self) -> list[NodeFacts]:
         """This machine as one node, also when the target divides its GPUs into several nodes."""
-        return [nodes.this_machine(self._queue.facts(), self.gpus)]
+        return [this_machine(self._queue.facts(), self.gpus)]
 
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
@@ -168,3 +170,37 @@ def check_launcher(launcher: str, target: str) -> None:
             f"`launcher: mpi` needs `mpirun`, which the target `{target}` does not have",
             hint="install Open MPI (Debian: `apt-get install openmpi-bin`), or load its module first",
         )
+
+
+def this_machine(facts: MachineFacts, gpus: int) -> NodeFacts:
+    """The machine from the facts of `QueueClient.facts`; `gpus` is the number that the target may use."""
+    gpus_free = max(gpus - facts.gpus_busy, 0)
+    cpus_free = max(facts.cpus - facts.cpus_busy, 0)
+    is_full = not cpus_free or (gpus > 0 and not gpus_free)
+    is_idle = not facts.cpus_busy and not facts.gpus_busy
+    return NodeFacts(
+        name=facts.host,
+        state="free" if is_idle else "busy" if is_full else "mixed",
+        cpus=facts.cpus,
+        cpus_free=cpus_free,
+        memory_mib=facts.memory_mib,
+        gpus=gpus,
+        gpus_free=gpus_free,
+        gpu_type=next((gpu["name"] for gpu in facts.usage if "name" in gpu), ""),
+    )
+
+
+def summary(facts: MachineFacts, machine: NodeFacts, gpus_per_node: int) -> dict[str, object]:
+    """The facts for `gofer target show`. The counts include runs of other targets, which share the queue."""
+    counts = facts.counts
+    return {
+        "gpus": {"free": machine.gpus_free, "total": machine.gpus},
+        "gpus_per_node": gpus_per_node,
+        "cpus": {"free": machine.cpus_free, "total": machine.cpus},
+        "memory_mib": machine.memory_mib,
+        "runs": {
+            "running": counts.get("running", 0) + counts.get("starting", 0),
+            "queued": counts.get("queued", 0),
+        },
+        "usage": facts.usage,
+    }

@@ -16,8 +16,7 @@ from gofer.backends.polling import Polling
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes, recorded_ends
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions, capabilities
-from gofer.backends.slurm.plan import SlurmPlan, make_request
-from gofer.backends.slurm.script import prepare_lines, render
+from gofer.backends.slurm.plan import SlurmPlan, make_request, prepare_lines, render
 from gofer.backends.slurm.status import SlurmStatus
 from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from gofer.backends.base import RunRef
 from gofer.backends.polling import ClusterAnswer
 from gofer.backends.scheduled import forgotten, from_end
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.core.states import Reason, State
 from gofer.model.run import Observation
 

@@ -114,7 +114,7 @@ def _forms(value: str) -> Iterator[str]:
     stripped = value.strip()
     yield stripped
     if "\n" in stripped or "\r" in stripped:
-        from gofer.core.secrets.values import MOST_VALUES, values_in
+        from gofer.core.secrets.secret_files import MOST_VALUES, values_in
 
         yield from itertools.islice(values_in("", value.encode("utf-8", "surrogateescape")), MOST_VALUES)
 

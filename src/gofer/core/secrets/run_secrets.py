@@ -15,7 +15,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 from gofer.core import files, private_folder, processes
 from gofer.core.secrets.mask import SecretMask, credentials
-from gofer.core.secrets.values import values_of
+from gofer.core.secrets.secret_files import values_of
 
 
 class RunSecrets(NamedTuple):

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Dict, List, NamedTuple, Optional
 
-from gofer.core import files, node_request, processes, scratch
+from gofer.core import files, node_request, private_folder, processes
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.azure.attempt_loop import AttemptLoop
@@ -76,7 +76,7 @@ def _run_attempts(arguments: ProgramArguments, request: NodeRequest, share: Azur
     if private.store is None:
         print("gofer: the credentials of the run's store were not sent with it", file=sys.stderr)
         return 1
-    queue_home = scratch.own_folder([os.environ.get("TMPDIR", "")])
+    queue_home = private_folder.own_folder([os.environ.get("TMPDIR", "")])
     _sweep(share)
     return AttemptLoop(request, private, share, NodeContext(queue_home, arguments.folders)).run()
 

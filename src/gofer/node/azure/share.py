@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import List, Mapping, NamedTuple, Optional
 
+from gofer.core.json_text import parse_count
 from gofer.core.launch import RANK_VARIABLES
 from gofer.core.node_request import NodeRequest
-from gofer.core.numerals import parse_count
 
 # The port that people commonly use for ranks on this service. It is used where the service names none.
 _PORT = 6105

@@ -17,9 +17,9 @@ from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeRequest
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
+from gofer.node.events import Event, FolderProgress
 from gofer.node.folders import copy, rclone_mount, unmount, upload
 from gofer.node.folders.copy_view import make_view
-from gofer.node.folders.progress import Event, FolderProgress
 from gofer.node.folders.remote import RemoteFolder
 from gofer.node.watch import Watch
 

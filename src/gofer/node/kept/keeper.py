@@ -15,18 +15,16 @@ from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 from gofer.core import files, private_folder, run_layout, trees
 from gofer.core.launch import NodePlace
 from gofer.core.outcome import Outcome
-from gofer.core.secrets.file_names import looks_like_secret
+from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.core.states import Reason, State
 from gofer.node import continued_files, spawn, working_copy
-from gofer.node.events import EventLog
+from gofer.node.events import Event, EventLog
 from gofer.node.exit_record import AttemptFailed
-from gofer.node.folders.progress import Event
 from gofer.node.kept import copy_record, records, rules, stayed
 from gofer.node.kept.carrier import CarriedCopy, FileCarrier, carried_paths, prefix_of
 from gofer.node.kept.copy_record import CopyRecord
-from gofer.node.kept.file_list import describe_files, list_folder
 from gofer.node.kept.limit import Keeping, KeepLimit
-from gofer.node.kept.records import KeptFile, KeptFiles
+from gofer.node.kept.records import KeptFile, KeptFiles, describe_files, list_folder
 from gofer.node.kept.rules import Candidate, KeepRules, size_text
 from gofer.node.kept.same_contents import same_as_code
 from gofer.node.kept.tally import FileTally

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Dict, Iterable, Iterator, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core import files
 from gofer.core.json_text import parse_json
+from gofer.node import working_copy
 
 # Where a listed file is: in the run's folder, or in the working copy that stayed on the node.
 FILES = "files"
@@ -172,3 +173,30 @@ def decode_kept(record: Mapping[str, Any]) -> Optional[KeptFiles]:
 
 def _is_pair(value: object) -> bool:
     return isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value)
+
+
+def list_folder(place: str, top: str) -> List[KeptFile]:
+    """The files, links and empty folders below `top`, which is `place` of the run; none when `top` is
+    absent.
+    """
+    try:
+        return describe_files(top, working_copy.scan(top), place)
+    except OSError:
+        return []
+
+
+def describe_files(top: str, paths: Collection[str], place: str) -> List[KeptFile]:
+    """The files, links and empty folders of `paths` as they are below the folder `top`."""
+    filled = {path.rpartition("/")[0] for path in paths}
+    listed: List[KeptFile] = []
+    for path in paths:
+        full_path = os.path.join(top, path)
+        try:
+            status = os.lstat(full_path)
+            target = os.readlink(full_path) if stat.S_ISLNK(status.st_mode) else None
+        except OSError:
+            continue
+        is_listed = stat.S_ISREG(status.st_mode) or target is not None
+        if is_listed or (stat.S_ISDIR(status.st_mode) and path not in filled):
+            listed.append(describe(place, path, status, target))
+    return listed

@@ -13,7 +13,7 @@ from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
 from gofer.core import junk
 from gofer.core.node_request import NodeRequest
-from gofer.core.secrets.file_names import looks_like_secret
+from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.node.kept.records import SECRET, SPECIAL
 from gofer.node.working_copy import Changes, Contents, Stamp
 

@@ -21,7 +21,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from gofer.core import files, private_folder, prune
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 
 FOLDER = "packages"
 ENVIRONMENT = "env"

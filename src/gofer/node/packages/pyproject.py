@@ -1,15 +1,20 @@
-"""Read a project's dependencies and commands from a pyproject.toml.
+"""Read a project's dependencies and commands from a pyproject.toml, and write metadata for a project that a
+run imports from its working copy.
 
-The agent may run on Python 3.8, which has no TOML parser. If no parser is installed, a small reader for the
-few forms that these tables use replaces it.
+The agent may run on Python 3.8, which has no TOML parser. If no parser is installed, a small reader for
+the few forms that these tables use replaces it. Many projects read their own version from
+importlib.metadata when they are imported, and find plugins by entry points: hence the metadata.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from gofer.core import files, private_folder
 
 _TABLE = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
 _KEY = re.compile(r"""^\s*([A-Za-z0-9_.-]+|"[^"]*"|'[^']*')\s*=\s*(.*)$""")
@@ -17,6 +22,9 @@ _PARSERS = ("tomllib", "tomli", "pip._vendor.tomli")
 _NAME_PART = re.compile(r"""\s*("[^"]*"|'[^']*'|[^."']+)\s*(?:\.|$)""")
 _SCRIPT_TABLES = (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts"))
 _ENTRY_TABLES = (("project", "entry-points"), ("tool", "poetry", "plugins"))
+_UNKNOWN_VERSION = "0"
+# gofer sets this for code under git. Tools that derive the version from git use it too.
+_GIT_VERSION = "SETUPTOOLS_SCM_PRETEND_VERSION"
 
 
 class Project(NamedTuple):
@@ -127,3 +135,37 @@ def _value(text: str) -> Any:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     return value if isinstance(value, (str, list)) else None
+
+
+def write_metadata(folder: str, project: Project, environment: Mapping[str, str]) -> Optional[str]:
+    """Write a `dist-info` of the project into `folder`, which must then be on PYTHONPATH. Returns `folder`,
+    or None for a project without a name.
+
+    Idempotent. OSError when the folder cannot be written.
+    """
+    name = re.sub(r"[^A-Za-z0-9.]+", "_", project.name or "").strip("_.")
+    if not name:
+        return None
+    version = project.version or environment.get(_GIT_VERSION) or _UNKNOWN_VERSION
+    place = os.path.join(folder, f"{name}-{re.sub(r'[^A-Za-z0-9.+!]+', '_', version)}.dist-info")
+    private_folder.make_missing(place)
+    _write(place, "METADATA", _metadata(project, version))
+    _write(place, "entry_points.txt", _entry_points(project.entry_points))
+    return folder
+
+
+def _metadata(project: Project, version: str) -> List[str]:
+    required = [f"Requires-Dist: {one}" for one in project.dependencies or []]
+    return ["Metadata-Version: 2.1", f"Name: {project.name}", f"Version: {version}", *required]
+
+
+def _entry_points(groups: Mapping[str, Dict[str, str]]) -> List[str]:
+    lines: List[str] = []
+    for group, entries in groups.items():
+        lines += [f"[{group}]", *(f"{name} = {target}" for name, target in entries.items())]
+    return lines
+
+
+def _write(place: str, name: str, lines: List[str]) -> None:
+    text = "".join(f"{' '.join(line.split())}\n" for line in lines)
+    files.write_whole(os.path.join(place, name), text.encode("utf-8"))

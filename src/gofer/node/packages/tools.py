@@ -1,16 +1,20 @@
-"""Run pip, uv or conda to build one environment. Their output goes directly to the set-up log."""
+"""Run pip, uv or conda to build one environment.
+
+Their output goes directly to the set-up log; the part of it that says why a build failed goes into the
+outcome.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from gofer.core import files, prune
 from gofer.core.programs import locate
 from gofer.node.cancellable_task import WorkFailed
-from gofer.node.packages import tool_errors
 from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment
 from gofer.node.packages.package_files import CONDA, LOCK, UV
 from gofer.node.packages.recipe import Recipe
@@ -31,6 +35,18 @@ _MISLEADING = (
 )
 _FULL = ("No space left on device", "Disk quota exceeded", "os error 28", "os error 122")
 _TAIL_LINES = 40
+# pip and uv begin the line with `error`, conda with the name of an exception.
+_ERROR = re.compile(r"(?i:error|fatal)\b|[A-Za-z]*(Error|NotFound|Exception)\w*: ")
+# Lines after an error that belong to it: the cause that uv names, the packages that conda lists.
+_BELONGING = re.compile(r"(?i:cause): |- ")
+_UNREACHED = re.compile(
+    r"(?i)name resolution|name or service not known|failed to resolve|dns error|network is unreachable"
+    r"|failed to establish a new connection|connection refused|connect timeout|CONNECTION FAILED for url"
+    r"|error sending request for url|failed to connect"
+)
+_ENSUREPIP = "No module named ensurepip"
+_ADVICE = "the node cannot reach the package index: `--wheels FOLDER` builds without one"
+_LONGEST = 400
 
 
 class Workshop(NamedTuple):
@@ -231,7 +247,7 @@ class _Work:
         lines = files.tail_lines(self._shop.log, _TAIL_LINES)
         if any(mark in line for line in lines for mark in _FULL):
             return full_disk(self._shop.place)
-        return tool_errors.main_error(lines)
+        return main_error(lines)
 
 
 def _see_system_packages(env: str) -> None:
@@ -282,4 +298,30 @@ def _variables(recipe: Recipe, shop: Workshop, *, own_python: bool) -> Dict[str,
             found[f"{tool}_NO_INDEX"] = "1"
             found[f"{tool}_FIND_LINKS"] = recipe.wheels
         found["UV_OFFLINE"] = "1"
+    return found
+
+
+def main_error(lines: Sequence[str]) -> str:
+    """The last error with the lines that belong to it, as one line. If the tool printed no error, its last
+    line.
+
+    If the tool could not reach a package index, advice about that follows the error instead.
+    """
+    output = [line.strip() for line in lines]
+    if any(line.endswith(_ENSUREPIP) for line in output):
+        return "it has no ensurepip; install python3-venv, or uv, on the node"
+    start = next((n for n in reversed(range(len(output))) if _ERROR.match(output[n])), None)
+    if start is None:
+        return ([line for line in output if line] or ["it printed nothing"])[-1]
+    if any(_UNREACHED.search(line) for line in output):
+        return f"{output[start]}; {_ADVICE}"
+    return " ".join([output[start], *_belonging(output[start + 1 :])])[:_LONGEST]
+
+
+def _belonging(lines: Sequence[str]) -> List[str]:
+    found: List[str] = []
+    for line in filter(None, lines):
+        if not _BELONGING.match(line):
+            break
+        found.append(line)
     return found

@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from gofer.core import files, run_layout
-from gofer.core.json_text import parse_json
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count, parse_json
 from gofer.node.uploader.patience import retry_store
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from gofer.core import files, private_folder
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.core.programs import CompletedProgram, run_program
 
 _TIMEOUT_S = 60.0

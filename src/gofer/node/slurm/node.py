@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from gofer.core import files, processes, run_layout, scratch, trees
+from gofer.core import files, private_folder, processes, run_layout, trees
 from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome
 from gofer.core.secrets.run_secrets import RunSecrets
@@ -211,7 +211,9 @@ class _Agent:
 def _scratch_folder(wanted: str | None) -> str:
     """gofer's folder on this node, for working copies and copies of folders."""
     places = [os.path.expandvars(wanted)] if wanted else []
-    return scratch.own_folder([*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))])
+    return private_folder.own_folder(
+        [*places, *(os.environ.get(name, "") for name in ("SLURM_TMPDIR", "TMPDIR"))]
+    )
 
 
 if __name__ == "__main__":

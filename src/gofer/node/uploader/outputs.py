@@ -17,7 +17,7 @@ from typing import Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple
 
 from gofer.core import run_layout
 from gofer.core.parallel import each
-from gofer.core.secrets.file_names import looks_like_secret
+from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.core.sleep import pause
 from gofer.node.folders.remote import describe
 from gofer.node.uploader import restore

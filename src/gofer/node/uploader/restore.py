@@ -19,10 +19,10 @@ from gofer.core.parallel import SendMessage, each
 from gofer.core.trees import remove_tree
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
+from gofer.node.events import Event, FolderProgress
 from gofer.node.folders import copy
 from gofer.node.folders.copy import AT_ONCE
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
-from gofer.node.folders.progress import Event, FolderProgress
 from gofer.node.folders.remote import RemoteFolder, is_executable, mtime_ns, stamp_ns
 from gofer.node.uploader.patience import retry_store
 from gofer.objects import open_objects

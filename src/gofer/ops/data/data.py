@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from gofer.errors import UsageError
 from gofer.ops.data.globs import expand, has_glob
 from gofer.ops.data.list import view
-from gofer.ops.data.packs_copy import PacksCopy, packed_roots
 from gofer.ops.data.places import StorePath, check_changeable, resolve, resolve_end
-from gofer.ops.data.steps import Packing, Step, Transfer
+from gofer.ops.data.steps import Packing, PacksCopy, Step, Transfer, packed_roots
 from gofer.text import did_you_mean, quote_word
 from gofer.transfer import LocalEnd, StoreEnd
 from gofer.transfer.packs.index import FOLDER

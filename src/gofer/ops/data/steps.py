@@ -17,7 +17,7 @@ from gofer.transfer import LocalEnd, Notes, StoreEnd, plan, run
 from gofer.transfer.packs.fill import LocalFile
 from gofer.transfer.packs.index import FOLDER, Packed
 from gofer.transfer.packs.store import PackView
-from gofer.transfer.packs.view import join
+from gofer.transfer.packs.view import generation_of, index_key, join, packs_key
 from gofer.transfer.packs.write import Prepared, forget, pack, prepare
 from gofer.transfer.walk import FileSelection
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.transfer import End, TransferOptions, TransferPlan, TransferProgress, TransferResult
+
 
 _OWN = FOLDER.encode()
 # Each pack is in memory while it is sent.
@@ -269,3 +270,37 @@ def go(session: Session, steps: Sequence[Step], progress: TransferProgress) -> S
     for step in steps:
         outcome = outcome.joined(step.go(progress, session.paths.cache_dir / "transfers"))
     return outcome
+
+
+class PacksCopy:
+    """Copies the packed folder `root` of one store to the folder `goal` of another, which must not be
+    packed.
+    """
+
+    def __init__(
+        self, source: Store, root: str, destination: Store, goal: str, options: TransferOptions, name: str
+    ) -> None:
+        plain = options._replace(include=(), exclude=(), delete=False)
+        ends = ((packs_key(root), packs_key(goal)), (index_key(root), index_key(goal)))
+        self._packs, self._index = (
+            Transfer(StoreEnd(source, one), StoreEnd(destination, other), plain, name) for one, other in ends
+        )
+
+    def compare(self, progress: TransferProgress) -> Work:
+        packs, index = self._packs.compare(progress), self._index.compare(progress)
+        return Work(*(one + other for one, other in zip(packs, index, strict=True)))
+
+    def preview(self) -> Iterator[tuple[str, str, int]]:
+        yield from self._packs.preview()
+        yield from self._index.preview()
+
+    def go(self, progress: TransferProgress, state: Path) -> StepsResult:
+        """Copy. The index is copied only after all packs, so that it never names a missing pack."""
+        outcome = self._packs.go(progress, state)
+        return outcome.joined(self._index.go(progress, state)) if outcome.ok else outcome
+
+
+def packed_roots(store: Store, prefix: str) -> list[str]:
+    """The packed folders at and below a folder. Lists all objects below it."""
+    found = (generation_of(info.key) for info in store.list(prefix))
+    return sorted({one[0] for one in found if one})

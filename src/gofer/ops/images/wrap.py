@@ -6,12 +6,18 @@ the label of the wrapped image in its registry, tell this.
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from gofer.config.dockers import Docker, docker, docker_names
-from gofer.errors import CredentialError, UsageError
+from gofer.core import private_folder
+from gofer.errors import CredentialError, GoferError, UsageError
+from gofer.model.decode import decode
 from gofer.ops.images.builder import build_words, find_builder, push_words
 from gofer.ops.images.dockerfile import (
     HEAD,
@@ -22,10 +28,10 @@ from gofer.ops.images.dockerfile import (
     dockerfile,
     wrapped_name,
 )
-from gofer.ops.images.records import ImageRecords, Wrapped
 from gofer.text import quote_command
 
 if TYPE_CHECKING:
+    from gofer.config.paths import Paths
     from gofer.ops.images.builder import Builder
     from gofer.ops.session import Session
 
@@ -211,3 +217,47 @@ def _users(session: Session, name: str) -> list[str]:
     targets = table(session.settings.section("targets"))
     images = {target: table(node).get("image") for target, node in targets.items()}
     return sorted(one for one, node in images.items() if isinstance(node, Scalar) and node.text == name)
+
+
+class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
+    """One wrapped image: its name, what it was made of, and whether its registry has it."""
+
+    image: str
+    base: str
+    is_pushed: bool
+    made_at: float
+
+
+class ImageRecords:
+    """The records by mark. A missing or damaged file counts as empty; an image is then wrapped again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @classmethod
+    def of(cls, paths: Paths) -> ImageRecords:
+        return cls(paths.store_dir.parent / "images.json")
+
+    def find(self, mark: str) -> Wrapped | None:
+        """The record of a wrapping; None when this user never made it."""
+        return self._load().get(mark)
+
+    def keep(self, mark: str, wrapped: Wrapped) -> None:
+        """Add or replace a record. The file is replaced in one step, so a reader sees the old or the new
+        records.
+        """
+        records = {**self._load(), mark: wrapped}
+        data = msgspec.json.format(msgspec.json.encode(records), indent=1) + b"\n"
+        try:
+            private_folder.make_missing(self._path.parent)
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
+                file.write(data)
+            os.replace(file.name, self._path)
+        except OSError as error:
+            raise GoferError(f"cannot write `{self._path}`: {error.strerror}") from None
+
+    def _load(self) -> dict[str, Wrapped]:
+        try:
+            return decode(self._path.read_bytes(), dict[str, Wrapped]) or {}
+        except OSError:
+            return {}

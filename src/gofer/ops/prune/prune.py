@@ -19,6 +19,7 @@ from gofer.ops.prune.ended_runs import EndedRuns, ended_at
 from gofer.ops.submission.ledger_rows import ADOPTED
 from gofer.ops.submission.send import is_here
 from gofer.storage.base import OnMachine
+from gofer.storage.file import TEMP_FOLDER
 from gofer.tracking.query import Filter, Query
 from gofer.transport.machine import LocalMachine
 
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
 
+
 T = TypeVar("T")
 
 OLDER_THAN_S = 30 * 86400.0
 # An object that no run names may belong to a run that is just being submitted.
 _YOUNG_S = 86400.0
 _AT_ONCE = 8
+KIND = "part"
+_WHY = "its writer was killed"
 
 
 class PruneRequest(NamedTuple):
@@ -190,8 +194,6 @@ class _Drawing:
         for place in backend.kept_places():
             self._add(place, bounds)
         if isinstance(bounds.store, OnMachine):
-            from gofer.ops.prune.parts import PartsPlace
-
             self._add(PartsPlace(session.store(url)), bounds)
         if self._wanted.code:
             from gofer.ops.prune.code import CodePlace
@@ -256,3 +258,22 @@ def _each(
             return GoferError(f"{error.filename or place.place.name}: {error.strerror or error}")
 
     return parallel_map(act_on, asked, at_once=_AT_ONCE)
+
+
+class PartsPlace:
+    """The temporary files in one store that are older than any write can take."""
+
+    def __init__(self, store: Store) -> None:
+        self.name = f"parts in {store.url}"
+        self._store = store
+
+    def prunable(self, bounds: PruneBounds) -> list[Prunable]:
+        return [
+            Prunable(self._store.url, KIND, info.key, info.size, info.modified, _WHY)
+            for info in self._store.list(TEMP_FOLDER)
+            if info.modified < bounds.unused_since
+        ]
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        self._store.delete([one.name for one in doomed])
+        return list(doomed)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gofer.errors import SnapshotError
-from gofer.ops.submission.include_advice import advise_include
-from gofer.ops.submission.left_out import describe_link
+from gofer.ops.submission.left_out import advise_include, describe_link
 from gofer.snapshot.rules import SECRET
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from gofer.core import run_layout as names
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.core.parallel import parallel_map
 from gofer.core.states import State
 from gofer.errors import KeyNotFound

@@ -50,7 +50,7 @@ def _in_files(record: RunRecord) -> Iterator[str]:
     if origin is None or not origin.secret_files:
         return
     from gofer.core.secrets import secret_files
-    from gofer.core.secrets.values import MOST_BYTES, values_of
+    from gofer.core.secrets.secret_files import MOST_BYTES, values_of
 
     found: dict[str, bytes] = {}
     for path in origin.secret_files[:_MOST_FILES]:

@@ -15,7 +15,7 @@ from gofer.core.rows import placeholders
 from gofer.errors import CheckFailed
 from gofer.node.project_environments import is_environment
 from gofer.ops.submission.code_folder import workdir
-from gofer.ops.submission.include_advice import advise_include
+from gofer.ops.submission.left_out import advise_include
 from gofer.text import did_you_mean, quote_word
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gofer.core.secrets import secret_files
-from gofer.core.secrets.file_names import looks_like_secret
-from gofer.core.secrets.values import MOST_BYTES
+from gofer.core.secrets.secret_files import MOST_BYTES, looks_like_secret
 from gofer.errors import CheckFailed
 from gofer.ops.messages import Message
 from gofer.text import format_size

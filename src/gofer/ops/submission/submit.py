@@ -39,7 +39,6 @@ from gofer.ops.submission import (
     git_version,
     gpu_oversight,
     image_use,
-    include_advice,
     left_out,
     mapped_folders,
     own_launcher,
@@ -47,7 +46,6 @@ from gofer.ops.submission import (
     project_use,
     run_limits,
     send,
-    shell_launcher,
     standard_input,
 )
 from gofer.ops.submission.code_folder import NO_CODE, choose_code_folder
@@ -168,12 +166,12 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     batch_script.name_missing(session, job, target=target.name, kind=target.kind)
     folders = mapped_folders.of_target(session, target.name, local=local)
     job = msgspec.structs.replace(job, folders=folders, include=request.include)
-    include_advice.check(session, job)
+    left_out.check(session, job)
     if request.stdin is not None:
         job = msgspec.structs.replace(job, stdin=len(request.stdin))
     draft = place_job(session, target, job)
     own_launcher.check(session, job, draft.layout, one_machine=local)
-    shell_launcher.note(session, job, draft.layout, folder)
+    own_launcher.note(session, job, draft.layout, folder)
     array = _array(request, file, job)
     _say_output_word(session, job, array)
     is_open = job_nodes(request.flags, file, settings, target.name)["gpus"] is None
@@ -305,7 +303,7 @@ def _send_code(session: Session, draft: Draft) -> SentCode:
         project_use.name_left_behind(session, draft.job, draft.code_folder, use)
     linked = use.environments if sees_folder or has_packages else ()
     entry_point.check_included(draft.job, draft.code_folder, taken, linked)
-    include_advice.name_unmatched(session, draft.job, taken)
+    left_out.name_unmatched(session, draft.job, taken)
     origin = code.origin(taken, source, use)
     git = _repository(session, draft, draft.code_folder, origin)
     origin = msgspec.structs.replace(origin, git=git is not None)

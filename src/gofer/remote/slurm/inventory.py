@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable
 
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.node.slurm import calls
 from gofer.node.slurm.calls import SlurmError
 from gofer.remote.api import SlurmNodeFacts

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator
 
 from gofer.core import files
 from gofer.core import run_layout as names
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Handoff, every, path_of

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from gofer.core.json_text import parse_json
-from gofer.core.numerals import parse_count
+from gofer.core.json_text import parse_count, parse_json
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.objects.wire import Wire
 from gofer.transport.azure.tokens import Token

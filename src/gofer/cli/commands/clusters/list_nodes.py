@@ -10,7 +10,7 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UnknownName
-from gofer.ops.runs.nodes import nodes_of
+from gofer.ops.runs.target_views import nodes_of
 from gofer.ops.session import Session
 from gofer.text import did_you_mean, format_size
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.commands.clusters.account_show import print_facts
+from gofer.cli.commands.clusters.account import print_facts
 from gofer.cli.completion import profiles
 from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.output.screen import print_message

@@ -12,7 +12,7 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.errors import UsageError
-from gofer.ops.runs.service_jobs import job_json, service_jobs, states_of
+from gofer.ops.runs.target_views import job_json, service_jobs, states_of
 from gofer.ops.session import Session
 from gofer.text import format_local_time
 

@@ -17,7 +17,7 @@ from gofer.cli.output.screen import CLOSED_PIPE, confirmation_prompt, print_mess
 from gofer.cli.request import build_request
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
-from gofer.ops.runs.portal import page_of
+from gofer.ops.runs.target_views import page_of
 from gofer.ops.session import Session
 from gofer.ops.submission.standard_input import say_unread
 from gofer.ops.submission.submit import plan, submit

@@ -10,7 +10,7 @@ import click
 from gofer.cli.options import Command, Flag, json_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
-from gofer.ops.runs.portal import portal_of
+from gofer.ops.runs.target_views import portal_of
 from gofer.ops.session import Session
 
 

@@ -1,4 +1,6 @@
-"""`gofer config import`: the files of older tools as gofer.yaml, with a word about every key."""
+"""`gofer config`: the settings shown with their origins, their JSON Schema, and the files of older tools
+converted.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.config.document import display
-from gofer.ops.session import Session
+from gofer.config.show import rows
+from gofer.ops.session import Session, config_schema
 from gofer.ops.settings.config_import import plan_import, write_import
 
 if TYPE_CHECKING:
     from gofer.ops.settings.config_import import Imported
 
-_COLUMNS = [
+
+_IMPORT_COLUMNS = [
     Column("FROM"),
     Column("KEY", flexible=True),
     Column("BECAME"),
@@ -29,7 +33,52 @@ _COLUMNS = [
 ]
 
 
-def run(**given: Any) -> int:
+def show_config(**given: Any) -> int:
+    """A table, or JSON. Values that are secret are masked."""
+    with Session() as session:
+        shown = rows(session.settings)
+        warnings = session.settings.warnings
+    if given["as_json"]:
+        print_json([one._asdict() for one in shown])
+    else:
+        columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM", flexible=True)]
+        table = [one._replace(value=_one_line(one.value)) for one in shown]
+        sys.stdout.write(render(columns, table, fit=screen_width(), colour=has_colours(sys.stdout)))
+    for warning in warnings:
+        print_message(f"warning: {warning}")
+    return 0
+
+
+def _one_line(text: str) -> str:
+    """A long text as one line: its first line, and the number of lines."""
+    lines = text.splitlines()
+    return text if len(lines) < 2 else f"{lines[0]} … ({len(lines)} lines)"
+
+
+show_command = Command(
+    "show",
+    show_config,
+    [json_option()],
+    help="Show every setting, its value and where it comes from: a file and line, a variable, or built in.",
+)
+
+
+def schema_config(**given: Any) -> int:
+    """Print the schema."""
+    print_json(config_schema())
+    return 0
+
+
+schema_command = Command(
+    "schema",
+    schema_config,
+    [],
+    help="Print the JSON Schema of gofer.yaml and config.yaml. An editor that knows YAML schemas completes "
+    "and checks the file with `# yaml-language-server: $schema=FILE` as its first line.",
+)
+
+
+def import_config(**given: Any) -> int:
     """The report on stdout; the files that were written, and what is left to do, on stderr."""
     out = Path(given["out"]) if given["out"] else None
     with Session() as session:
@@ -40,7 +89,7 @@ def run(**given: Any) -> int:
         print_json(_document(imported, written=not given["dry_run"]))
     else:
         rows = [[one.place.where, one.key, one.outcome, one.to, one.why] for one in imported.findings]
-        sys.stdout.write(render(_COLUMNS, rows, fit=screen_width(), colour=has_colours(sys.stdout)))
+        sys.stdout.write(render(_IMPORT_COLUMNS, rows, fit=screen_width(), colour=has_colours(sys.stdout)))
         if given["dry_run"]:
             _preview(imported)
     _talk(imported, dry_run=given["dry_run"])
@@ -88,9 +137,9 @@ def _document(imported: Imported, *, written: bool) -> dict[str, Any]:
     }
 
 
-command = Command(
+import_command = Command(
     "import",
-    run,
+    import_config,
     [
         click.Argument(["files"], nargs=-1, metavar="[FILE]…"),
         Option(

@@ -1,4 +1,4 @@
-"""`gofer target show`: one target, its options, and what its cluster says it has."""
+"""`gofer target`: the targets that commands can run on, listed, and one of them shown in full."""
 
 from __future__ import annotations
 
@@ -9,16 +9,53 @@ import click
 
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import print_message
-from gofer.cli.output.table import render_facts
+from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.table import Column, render, render_facts, screen_width
 from gofer.config.folders import folders_of
 from gofer.errors import UsageError
 from gofer.ops.session import Session
 from gofer.ops.settings.target_facts import fact
 from gofer.text import format_duration
 
+_COLUMNS = [Column("NAME"), Column("KIND"), Column("STORE"), Column("DEFAULT"), Column("FROM", flexible=True)]
 
-def run(**given: Any) -> int:
+
+def list_targets(**given: Any) -> int:
+    """A line, or a JSON object, for every target."""
+    with Session() as session:
+        targets = _targets(session)
+    if given["as_json"]:
+        print_json(targets)
+        return 0
+    cells = [
+        [one["name"], one["kind"], one["store"], "yes" if one["default"] else "", one["origin"]]
+        for one in targets
+    ]
+    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width(), colour=has_colours(sys.stdout)))
+    return 0
+
+
+def _targets(session: Session) -> list[dict[str, Any]]:
+    settings = session.settings
+    found = [settings.target(name) for name in settings.target_names]
+    return [
+        {
+            "name": target.name,
+            "kind": target.kind,
+            "store": target.store,
+            "default": target.name == settings.default_target,
+            "origin": target.place.origin,
+        }
+        for target in found
+    ]
+
+
+list_command = Command(
+    "list", list_targets, [json_option()], help="List the targets that commands can run on."
+)
+
+
+def show_target(**given: Any) -> int:
     """Facts, or JSON; the default target when none is named."""
     with Session(target=given["target"]) as session:
         facts = _facts(session, given["name"] or given["target"])
@@ -75,9 +112,9 @@ def _shown_value(value: object) -> object:
     return format_duration(value) if isinstance(value, float) else value
 
 
-command = Command(
+show_command = Command(
     "show",
-    run,
+    show_target,
     [
         click.Argument(["name"], required=False, metavar="[NAME]"),
         target_option(default_text="the project's default target"),

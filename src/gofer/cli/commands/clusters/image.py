@@ -1,4 +1,4 @@
-"""`gofer image wrap`: an image made fit for Singularity."""
+"""`gofer image`: the container images that targets can name, listed, shown, and prepared for Singularity."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from gofer.cli.completion import images
 from gofer.cli.options import Command, Flag, Option, json_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
-from gofer.ops.images.wrap import WrapRequest, wrap
+from gofer.cli.output.table import Column, render, render_facts, screen_width
+from gofer.ops.images.wrap import WrapRequest, image_facts, image_rows, wrap
 from gofer.ops.session import Session
+from gofer.text import format_local_time
 
 if TYPE_CHECKING:
     from gofer.ops.images.wrap import ImageResult
 
+
+_COLUMNS = [
+    Column("NAME"),
+    Column("IMAGE", flexible=True),
+    Column("WRAPPED", flexible=True),
+    Column("USED BY"),
+]
 _WORDS = {
     "known": "wrapped before, and not wrapped again",
     "kept": "remembered as built and pushed by you",
@@ -27,7 +36,67 @@ _WORDS = {
 }
 
 
-def run(**given: Any) -> int:
+def list_images(**given: Any) -> int:
+    """A table, or JSON; empty when no file has images."""
+    with Session() as session:
+        rows = image_rows(session)
+    if given["as_json"]:
+        print_json(rows)
+        return 0
+    cells = [[str(row["name"]), str(row["image"]), _wrapped(row), _names(row["used_by"])] for row in rows]
+    sys.stdout.write(render(_COLUMNS, cells, fit=screen_width()))
+    return 0
+
+
+def _wrapped(row: dict[str, object]) -> str:
+    if row["wrapped"]:
+        return f"{row['wrapped']}{'' if row['is_pushed'] else ' (not pushed)'}"
+    return "wanted" if row["sing_wrap"] else "-"
+
+
+def _names(names: object) -> str:
+    return ", ".join(names) if isinstance(names, list) and names else "-"
+
+
+list_command = Command(
+    "list",
+    list_images,
+    [json_option()],
+    help="List the images under `dockers:`: what each stands for, the wrapped one for Singularity where "
+    "there is one (`wanted` where runs need one), and the targets that use it.",
+)
+
+
+def show_image(**given: Any) -> int:
+    """Facts, or JSON. The password is shown by where it is kept."""
+    with Session() as session:
+        facts = image_facts(session, given["name"])
+    if given["as_json"]:
+        print_json(facts)
+    else:
+        sys.stdout.write(
+            render_facts([(key, _text(value)) for key, value in facts.items() if value not in (None, [])])
+        )
+    return 0
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return format_local_time(value)
+    return "\n".join(str(one) for one in value) if isinstance(value, list) else str(value)
+
+
+show_command = Command(
+    "show",
+    show_image,
+    [click.Argument(["name"], metavar="NAME", shell_complete=images), json_option()],
+    help="Show one image of `dockers:`: its whole name, its steps, and the wrapped image where there is one.",
+)
+
+
+def wrap_image(**given: Any) -> int:
     """The wrapped image's name on stdout once there is one; 1 when building it is left to the person."""
     as_json = given.pop("as_json")
     bases = {key: given.pop(key) for key in ("installer", "validator")}
@@ -52,9 +121,9 @@ def _print_summary(outcome: ImageResult) -> None:
         sys.stdout.write(outcome.image + "\n")
 
 
-command = Command(
+wrap_command = Command(
     "wrap",
-    run,
+    wrap_image,
     [
         click.Argument(["name"], metavar="NAME", shell_complete=images),
         Flag("--push", "Push the wrapped image to its registry"),

@@ -1,18 +1,20 @@
-"""List all jobs of a target's service, not only those of gofer."""
+"""What a target shows about itself: its nodes, its web page, and all jobs of its service."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gofer.backends.base import JobFilter
+from gofer.backends.base import JobFilter, RunRef
 from gofer.core.states import State
 from gofer.errors import CheckFailed, UsageError
 from gofer.text import did_you_mean, format_time
 
 if TYPE_CHECKING:
-    from gofer.backends.base import ServiceJob
+    from gofer.backends.base import Backend, NodeFacts, ServiceJob
     from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
+
 
 # Names of states in the services and their tools.
 _STATES = {
@@ -25,6 +27,54 @@ _STATES = {
     "provisioning": State.STARTING,
     "finalizing": State.RUNNING,
 }
+
+
+def nodes_of(session: Session, target: str | None) -> list[NodeFacts]:
+    """The nodes of a target (default: the default target). Calls its cluster. CheckFailed when its kind has
+    no nodes.
+    """
+    found = session.settings.target(target)
+    nodes = session.backend(found.name).nodes()
+    if nodes is None:
+        raise CheckFailed(
+            f"the target `{found.name}` cannot list nodes: its kind is `{found.kind}`",
+            hint=f"`gofer target show {found.name}` shows what is known about it",
+        )
+    return list(nodes)
+
+
+def portal_of(session: Session, name: str | None) -> str:
+    """The URL of the web page of a target or a run; a target takes precedence. None means the default target.
+
+    CheckFailed for a kind of target without web pages; UnknownName when there is no such target or run.
+    """
+    target = name or session.settings.default_target
+    if target in session.settings.target_names:
+        backend = session.backend(target)
+        return _page(backend.portal(), backend, target)
+    from gofer.ops.runs.find import find
+
+    return portal_of_run(session, find(session, target, target=session.target))
+
+
+def portal_of_run(session: Session, row: RunRow) -> str:
+    """The URL of a run's web page; CheckFailed when there is none."""
+    backend = session.backend_of(row)
+    return _page(backend.portal(RunRef(row.id, row.group_id, row.row_index)), backend, row.target)
+
+
+def _page(page: str | None, backend: Backend, target: str) -> str:
+    if page is None:
+        raise CheckFailed(
+            f"`{target}` is a target of the kind `{backend.kind}`, which has no web pages",
+            hint=f"`gofer target show {target}` shows what is known about it",
+        )
+    return page
+
+
+def page_of(session: Session, row: RunRow) -> str | None:
+    """Like `portal_of_run`, but None when there is no page."""
+    return session.backend_of(row).portal(RunRef(row.id, row.group_id, row.row_index))
 
 
 def service_jobs(session: Session, target: str | None, wanted: JobFilter) -> tuple[str, Sequence[ServiceJob]]:

@@ -1,4 +1,4 @@
-"""`gofer secret set`: store a value that never appears on a command line."""
+"""`gofer secret`: values kept out of files and records, set, listed by name and removed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from gofer.cli.options import Command, quiet_option
+from gofer.cli.options import Command, json_option, quiet_option
+from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.config.paths import Paths
 from gofer.config.secrets import Secrets
 from gofer.errors import UsageError
 
 
-def run(**given: Any) -> int:
+def set_secret(**given: Any) -> int:
     """Store the value that is typed without echo, or all of stdin without one newline at its end."""
     name, equals, _ = given["name"].partition("=")
     if equals or given["value"]:
@@ -34,9 +35,9 @@ def run(**given: Any) -> int:
     return 0
 
 
-command = Command(
+set_command = Command(
     "set",
-    run,
+    set_secret,
     [
         click.Argument(["name"], metavar="NAME"),
         click.Argument(["value"], nargs=-1, metavar="< FILE"),
@@ -44,4 +45,35 @@ command = Command(
     ],
     help="Keep a secret. The value is typed without echo, or read from stdin: "
     "`gofer secret set NAME < FILE`.",
+)
+
+
+def list_secrets(**given: Any) -> int:
+    """One name a line, or JSON."""
+    names = Secrets(Paths.from_environment(os.environ).secrets_file).names()
+    if given["as_json"]:
+        print_json(names)
+    else:
+        sys.stdout.write("".join(name + "\n" for name in names))
+    return 0
+
+
+list_command = Command(
+    "list", list_secrets, [json_option()], help="List the names of the secrets. Values are never shown."
+)
+
+
+def remove_secret(**given: Any) -> int:
+    """Remove each; the first name that is not there ends it with an error."""
+    secrets = Secrets(Paths.from_environment(os.environ).secrets_file)
+    for name in given["names"]:
+        secrets.remove(name)
+    return 0
+
+
+rm_command = Command(
+    "rm",
+    remove_secret,
+    [click.Argument(["names"], nargs=-1, required=True, metavar="NAME…")],
+    help="Forget secrets. What used them fails until they are set again.",
 )
