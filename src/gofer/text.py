@@ -57,8 +57,9 @@ def _parse_duration_s(text: str) -> float:
         return float(value)
     clock = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d)", value)
     if clock:
-        days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
-        return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+        # `int` refuses a number of several thousand digits; `float` takes it as infinite
+        days, hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+        return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     parts = _DURATION_PART.findall(value)
     if parts and not _DURATION_PART.sub("", value).strip():
         return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)

@@ -12,6 +12,7 @@ REFUSED: dict[str, list[str]] = {
     "has too many values": ["submit", "--dry-run", "--each", f"a=1..{'9' * 5000}", "true"],
     "a line must name at least one column": ["submit", "--dry-run", "--array", "t.jsonl", "echo", "x"],
     "is not a regular expression": ["list", "runs", "--filter", "name~" + "(" * 500],
+    "` is too long a duration": ["submit", "--dry-run", "--time-limit", f"{'9' * 5002}:00", "true"],
     "is too long a duration": ["url", "--expires", "9223372036854775807", "data/x"],
     "does not exist": ["submit", "--dry-run", "./" + "a" * 5000],
     "there is no program": ["submit", "--dry-run", "a" * 5000],
@@ -36,6 +37,7 @@ def test_large_numbers_and_late_days_are_taken(home: Home) -> None:
     home.gofer("list", "runs", env={"AML_CONFIG_PATH": "/" + "a" * 5000}, status=None)
     home.gofer(env={"COMP_CWORD": "x", "COMP_WORDS": "gofer", "_GOFER_COMPLETE": "bash_complete"})
     home.gofer(env={"COMP_CWORD": "x", "_GOFER_COMPLETE": "bash_complete"})
+    home.gofer(env={"COMP_CWORD": "\t", "COMP_WORDS": "gofer target", "_GOFER_COMPLETE": "fish_complete"})
 
 
 def test_a_regular_expression_that_never_ends_is_stopped(home: Home) -> None:

@@ -248,7 +248,7 @@ def test_a_text_with_which_no_process_can_be_started_is_refused(home: Home) -> N
     lines = "  true\n" * 60_000
     for text, message in (
         (f"command: 'true'\nsetup: |\n{lines}", "the set-up has 300,000 bytes"),
-        (f"script: |\n{lines}", "a word of the command has 300,000 bytes"),
+        (f"script: |\n{lines}", "an argument of the command has 300,000 bytes"),
         (f"command: 'true'\nenv: {{LONG: {'x' * 131_067}}}\n", "the variable `LONG` has 131,072 bytes"),
     ):
         (home.folder / "job.yaml").write_text(text)

@@ -20,6 +20,7 @@ BAD_ENDS: dict[str, str] = {
     "a code that no process has": '{"id":"ID","state":"failed","exit_code":' + "9" * 24 + "}",
     "nested too deeply": '{"id":"ID","state":"failed","x":' + '{"a":' * 3000 + "1" + "}" * 3001,
     "odd attempts": '{"id":"ID","state":"failed","attempts":[{"number":1,"at":1e999,"exit_code":1e30}]}',
+    "a time that is a word": '{"id":"ID","state":"failed","attempts":[{"number":1,"started_at":"x"}]}',
     "Infinity": '{"id":"ID","state":"failed","started_at":Infinity,"detail":"\\ud800"}',
 }
 
@@ -55,6 +56,7 @@ def test_an_end_of_an_unknown_form_is_skipped(home: Home, other: Home, name: str
         ["why", bad],
         ["ledger", "rebuild"],
         ["list", "runs", "--json"],
+        ["q", bad, "--json"],
     ):
         other.gofer(*words)
     other.close()

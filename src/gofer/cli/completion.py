@@ -35,7 +35,7 @@ def complete(environ: Mapping[str, str]) -> int:
     shell = _shell(environ[VARIABLE].partition("_")[0])
     try:
         items = candidates(*shell.get_completion_args())
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, IndexError):
         return 0  # the variables are not those that a completion script sets
     sys.stdout.write("\n".join(shell.format_completion(item) for item in items) + "\n")
     return 0

@@ -230,8 +230,8 @@ def _biggest(records: dict[str, Record]) -> tuple[tuple[str, int], ...]:
 
 
 def _biggest_folders(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
-    """The largest folders at the top with all below them, by the sizes of their own files. A folder in which
-    one folder has nearly everything is named by that one.
+    """The largest folders at the top, each with the size of all below it. If one subfolder holds nearly
+    everything, the subfolder is named in place of the folder.
     """
     totals: dict[str, int] = {}
     inside: dict[str, list[str]] = {}

@@ -22,6 +22,8 @@ from gofer.ops.runs.run_folder import End, ExitRecord
 
 _MOST_NUMBER = 1e11
 _MOST_TEXT = 10_000
+# The fields of an attempt that are numbers or absent.
+_NUMBERS = ("exit_code", "started_at", "ended_at", "elapsed_s")
 
 
 class AttemptFacts(NamedTuple):
@@ -83,11 +85,17 @@ def derive(facts: RunFacts) -> RunStatus:
 
 
 def plain_attempt(one: dict[str, Any]) -> dict[str, Any]:
-    """An attempt in the form of the ledger. If a newer gofer wrote it, only simple values are kept."""
+    """An attempt in the form of the ledger. If a newer gofer wrote it, only simple values are kept, and as
+    numbers only numbers.
+    """
     known = convert(one, Attempt)
     if known is not None:
         return known.encode()
-    plain = {name: value for name, value in one.items() if _is_plain(value)}
+    plain = {
+        name: value
+        for name, value in one.items()
+        if _is_plain(value) and (name not in _NUMBERS or not isinstance(value, str))
+    }
     number, state = convert(plain.get("number"), Count), convert(plain.get("state"), str)
     return {**plain, "number": number or 0, "state": state or State.UNKNOWN.value}
 

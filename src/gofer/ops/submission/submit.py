@@ -189,7 +189,10 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
 def _check_lengths(job: Job) -> None:
     """CheckFailed for a text with which Linux cannot start a process."""
     variables = {f"the variable `{name}`": f"{name}={value}" for name, value in job.env.items()}
-    texts = {"the set-up": job.setup or "", "a word of the command": max(job.command, key=len, default="")}
+    texts = {
+        "the set-up": job.setup or "",
+        "an argument of the command": max(job.command, key=len, default=""),
+    }
     for name, text in {**texts, **variables}.items():
         size = len(os.fsencode(text))
         if size > _MAX_WORD_BYTES:
