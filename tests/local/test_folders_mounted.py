@@ -256,18 +256,49 @@ def test_a_store_on_this_machine_needs_no_mount_program(file_home: FolderHome) -
     assert file_home.stored("data") == {"x": b"1", "y": b"2\n"}
 
 
-def test_a_read_only_folder_that_refuses_no_write_is_named(file_home: FolderHome) -> None:
+@pytest.mark.root
+@pytest.mark.parametrize("prefix", [(), ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")])
+def test_the_folder_itself_is_read_only_where_the_system_can(
+    file_home: FolderHome, prefix: tuple[str, ...]
+) -> None:
+    """The store's folder and the person's own. Where nothing refuses a write, the run's detail says so."""
+    file_home.prefix = prefix
     path = file_home.folder / "gofer.yaml"
-    words = "`read_only` of the folder `data` refuses no write: runs have"
-    shown = {}
-    for mode in ("mount", "copy", None):
+    for mode in ("mount", None):
         file_home.map(data=mode)
         path.write_text(re.sub(r"(data: \{[^}]*)\}", r"\1, read_only: true}", path.read_text()))
-        shown[mode] = file_home.gofer("submit", "--dry-run", "true").err
-    assert f"{words} the store's folder itself; `mode: copy`" in shown["mount"]
-    assert words in shown[None] and words not in shown["copy"]
-    (file_home.folder / "data").mkdir()
-    assert f"{words} `{file_home.folder / 'data'}` itself" in file_home.gofer("submit", "true").err
+        if mode is None:
+            own = file_home.folder / "data"
+            (own / "deep").mkdir(parents=True)
+            own.joinpath("x").write_text("1")
+        else:
+            file_home.put({"x": b"1", "deep/y": b"1"})
+        done = file_home.run("sh", "-c", "cat data/x; echo 2 > data/x; rm data/x; echo 3 > data/deep/new")
+        if mode is None:
+            now = {one.name: one.read_bytes() for one in own.rglob("*") if one.is_file()}
+        else:
+            now = file_home.stored("data")
+        log, note = file_home.log(done["id"]), "nothing refused a write to the read-only folder `data`"
+        if prefix:
+            assert "x" not in now and note in done["detail"]
+        else:
+            assert log.startswith("1") and log.count("Read-only file system") == 3
+            assert "new" not in now and now["x"] == b"1" and note not in (done["detail"] or "")
+    assert not list(file_home.path.glob("w/*/*/folders.*"))
+
+
+def test_a_read_only_folder_that_refuses_no_write_is_named(file_home: FolderHome) -> None:
+    """On another machine gofer cannot know at submit whether the user there may mount."""
+    path = file_home.folder / "gofer.yaml"
+    words = (
+        "`read_only` of the folder `data` refuses no write: runs have the store's folder itself; `mode: copy`"
+    )
+    for mode in ("mount", "copy"):
+        file_home.map(data=mode)
+        text = re.sub(r"(data: \{[^}]*)\}", r"\1, read_only: true}", path.read_text())
+        path.write_text(text + "targets: {away: {kind: ssh, hosts: [nowhere]}}\n")
+        done = file_home.gofer("submit", "--dry-run", "-t", "away", "true", status=None)
+        assert (words in done.err) == (mode == "mount")
 
 
 @pytest.mark.root

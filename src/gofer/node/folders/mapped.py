@@ -120,6 +120,8 @@ class MappedFolders:
             target = str(folder["here"])
             if not os.path.isdir(target):
                 raise WorkFailed("it does not exist, or is not a folder")
+            if folder.get("read_only"):
+                target = self._read_only_view(name, target)
         elif mode == folder_modes.COPY:
             target = self._copy(name, folder, progress, keep_on)
         else:
@@ -194,6 +196,17 @@ class MappedFolders:
             self._mounts_here.read_only(tree)
         return tree
 
+    def _read_only_view(self, name: str, folder: str) -> str:
+        """A read-only view of a person's own folder, if possible; else the folder itself, and a note."""
+        view = os.path.join(self._views, name)
+        if os.geteuid() == 0:
+            os.makedirs(view, exist_ok=True)
+            if self._mounts_here.read_only_view(folder, view):
+                return view
+            os.rmdir(view)
+        self.notes.append(f"nothing refused a write to the read-only folder `{name}`")
+        return folder
+
     def _view(self, name: str, tree: str, keep_on: Callable[[int], bool]) -> str:
         """A folder that looks like the shared tree. Other runs do not see what the run writes there."""
         view = os.path.join(self._views, name)
@@ -222,7 +235,8 @@ class MappedFolders:
     ) -> str:
         spec = self._spec(name)
         if spec["kind"] == "file":
-            return _folder_on_disk(spec)
+            path = _folder_on_disk(spec)
+            return self._read_only_view(name, path) if read_only else path
         cancellable_task.run(  # if the store cannot be read, fail here, before the command starts
             lambda send_message: _touch(spec),
             on_message=progress.receive,

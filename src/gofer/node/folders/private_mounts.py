@@ -32,6 +32,18 @@ class PrivateMounts:
         self._unmount(folder)
         return False
 
+    def read_only_view(self, folder: str, at: str) -> bool:
+        """Show the folder read-only at `at`, which must exist and be empty. File systems that are mounted
+        below the folder are shown too, and stay as they are. False when the system refuses.
+        """
+        if not _enter() or not _mount(folder, at, None, _BIND | _RECURSIVE, None):
+            return False
+        self._mounted.append(at)
+        if _mount(at, at, None, _REMOUNT | _BIND | _READ_ONLY, None):
+            return True
+        self._unmount(at)
+        return False
+
     def copy_on_write(self, folder: str, at: str, changes: str) -> bool:
         """Show the folder at `at`, which must exist and be empty. Writes go to `changes`, which is created,
         and never to `folder`. False when the system refuses.

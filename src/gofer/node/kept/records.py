@@ -112,15 +112,27 @@ def _decoded(value: object) -> Optional[KeptFile]:
         return None
     if not all(_is_count(one) for one in (size, mode)) or not _is_number(mtime_ns):
         return None
-    if (kind == LINK) != isinstance(target, str) or not (allocated is None or _is_count(allocated)):
+    if (kind == LINK) != _is_path(target) or (kind != LINK and target is not None):
+        return None
+    if not (allocated is None or _is_count(allocated)):
         return None
     return KeptFile(place, path, kind, size, mtime_ns, mode & 0o7777, target, allocated)
 
 
-def _is_inside(path: object) -> bool:
-    if not isinstance(path, str) or "\0" in path:
+def _is_path(value: object) -> bool:
+    """Whether the value is text that a system call takes as a path."""
+    try:
+        return isinstance(value, str) and "\0" not in value and os.fsencode(value) is not None
+    except UnicodeEncodeError:
         return False
-    return all(part not in ("", ".", "..") for part in path.split("/"))
+
+
+def _is_inside(path: object) -> bool:
+    return (
+        _is_path(path)
+        and isinstance(path, str)
+        and all(part not in ("", ".", "..") for part in path.split("/"))
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -28,14 +28,16 @@ if TYPE_CHECKING:
 def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFolder]:
     """The folders of every run on the target; ConfigError or CheckFailed for one that cannot be provided.
 
-    Tells the person about `read_only` folders to which nothing refuses a write.
+    Tells the person about `read_only` folders to which nothing refuses a write: only root can mount a folder
+    read-only.
     """
     from gofer.config.folders import folders_of
 
     found = folders_of(session.settings, target)
     folders = {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
     for name, folder in folders.items():
-        if found[name].read_only and _is_folder_itself(folder):
+        can_mount = local and os.geteuid() == 0
+        if folder.read_only and _is_folder_itself(folder) and not can_mount:
             what = f"`{folder.here}`" if folder.here else "the store's folder"
             session.emit(
                 Message(
@@ -98,7 +100,9 @@ def _folder(session: Session, folder: MappedFolder, *, local: bool) -> JobFolder
             hint="give one of them another name",
         )
     if folder.mode is None and local and here.is_dir():
-        return JobFolder(store=url, path=folder.path, mode=folder_modes.LINK, here=str(here))
+        return JobFolder(
+            store=url, path=folder.path, mode=folder_modes.LINK, here=str(here), read_only=folder.read_only
+        )
     mode = _mode(session, folder, url, local=local)
     return JobFolder(store=url, path=folder.path, mode=mode, read_only=folder.read_only)
 
