@@ -244,6 +244,23 @@ def test_what_a_store_does_not_take_is_kept_here(tmp_path: Path, azurite: Azurit
     assert (kept / "attempts/1/node-0/rank-0.log").read_text() == "one\ntwo\n"
 
 
+def test_what_cannot_be_kept_at_once_is_kept_later(tmp_path: Path, azurite: Azurite) -> None:
+    container, flag = azurite.one.new_container(), tmp_path / "go"
+    home = by_sas(tmp_path, azurite.one, container, azurite.one.endpoint)
+    run_id = home.submit("bash", "-c", f"echo one; while [ ! -e {flag} ]; do sleep 0.1; done; echo two")
+    until_text(home, run_id, "one")
+    azurite.one.client().delete_container(container)
+    unsent, log = home.queue_home / "unsent", home.queue_home / "supervisor.log"
+    unsent.write_text("a file in the way of the folder")
+    flag.touch()
+    until(lambda: "could not be kept" in log.read_text(), "the word that the files could not be kept")
+    assert home.view(run_id)["state"] == "running"
+    unsent.unlink()
+    assert str(unsent / run_id) in home.wait(run_id)[0]["detail"]
+    assert (unsent / run_id / "attempts/1/node-0/rank-0.log").read_text() == "one\ntwo\n"
+    assert log.read_text().count("could not be kept") == 1
+
+
 def by_sas(root: Path, account: Account, container: str, endpoint: str) -> ObjectStoreHome:
     """A home that opens the container with a SAS."""
     values = (

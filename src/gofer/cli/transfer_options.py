@@ -29,21 +29,26 @@ _SHOWN = 5
 
 
 def moving_options() -> list[click.Parameter]:
-    """The options of every command that moves data."""
+    """The options of every command that copies data."""
     return [
-        target_option("The target whose folders are meant", default_text="the project's default target"),
+        target_option("Use the folders of this target", default_text="the project's default target"),
         Option(
             "--include",
-            "Only the files that this pattern names, as in `.gitignore`; several may be given",
+            "Only files that match this pattern, as in `.gitignore`; may be repeated",
             multiple=True,
             metavar="PATTERN",
         ),
-        Option("--exclude", "Leave out the files that this pattern names", multiple=True, metavar="PATTERN"),
+        Option(
+            "--exclude",
+            "Leave out files that match this pattern; may be repeated",
+            multiple=True,
+            metavar="PATTERN",
+        ),
         Flag("--checksum", "Compare files of equal size by contents instead of by time"),
         Option(
             "-j --jobs",
-            "Requests at a time",
-            default_text="found by measuring",
+            "Number of requests at the same time",
+            default_text="chosen by measuring",
             type=click.IntRange(min=1, max=1024),
             metavar="N",
         ),
@@ -54,7 +59,11 @@ def moving_options() -> list[click.Parameter]:
 
 
 def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
-    """Compare, copy, report; 1 when anything failed. Nothing is changed with `--dry-run`."""
+    """Compare source and destination, copy the differences and print a summary; the exit status, 1 when a
+    file was not copied or not removed. Nothing is changed with `--dry-run`.
+
+    `make` builds the steps. With `delete`, files that the source lacks are removed.
+    """
     options = TransferOptions(
         tuple(given["include"]), tuple(given["exclude"]), given["checksum"], delete, given["jobs"] or 0
     )

@@ -19,21 +19,31 @@ MOST_RESTARTS = 5
 
 
 class AttemptRecords(NamedTuple):
-    """What the node folders of one attempt say: an exit record per node (None when absent), and whether any
-    command was started.
+    """What the node folders of one attempt say: an exit record per node (None when absent), whether any
+    command was started, and when, if a node without an exit record wrote the time down.
     """
 
     exits: list[dict[str, Any] | None]
     started: bool
+    started_at: float | None = None
 
 
 def read(store: str, run_id: str, attempt: int, nodes: int) -> AttemptRecords:
-    exits, started = [], False
+    exits: list[dict[str, Any] | None] = []
+    started, starts = False, []
     for node in range(nodes):
         path = os.path.join(store, run_layout.node_key(run_id, attempt, node))
         exits.append(files.read_json(os.path.join(path, run_layout.EXIT)))
         started = started or bool(exits[-1]) or bool(glob.glob(os.path.join(glob.escape(path), "rank-*.log")))
-    return AttemptRecords(exits, started)
+        if exits[-1] is None:
+            starts += [at for at in [_started_at(store, run_id, attempt, node)] if at is not None]
+    return AttemptRecords(exits, started, min(starts, default=None))
+
+
+def _started_at(store: str, run_id: str, attempt: int, node: int) -> float | None:
+    """When the ranks of a node were started, by the node's events."""
+    events = _events(store, run_id, attempt, node)
+    return next((float(event["at"]) for event in events if event.get("event") == "started"), None)
 
 
 def agent_of(store: str, run_id: str, attempt: int, node: int) -> processes.ProcessIdentity | None:
@@ -89,8 +99,9 @@ def judge(facts: AttemptRecords, *, restarts: int, rebooted: bool) -> Outcome:
     if not facts.started and not rebooted and restarts < MOST_RESTARTS:
         return Outcome(State.QUEUED, ended_at=time.time())
     words = "the machine restarted" if rebooted else "its agent was killed"
+    starts = [at for at in (_first_start(exits), facts.started_at) if at is not None]
     return Outcome(
-        State.LOST, Reason.NODE_FAILURE, words, started_at=_first_start(exits), ended_at=time.time()
+        State.LOST, Reason.NODE_FAILURE, words, started_at=min(starts, default=None), ended_at=time.time()
     )
 
 

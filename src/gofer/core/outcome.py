@@ -14,7 +14,7 @@ class Outcome(NamedTuple):
     """How an attempt or a run ended. Times are the clock of the node.
 
     The state `queued` means that no command was started and the attempt can start again. `elapsed_s` is how
-    long the command ran, in all attempts of a run together.
+    long the command ran, in all attempts of a run together, None when no attempt measured it.
     """
 
     state: State
@@ -35,8 +35,8 @@ class Outcome(NamedTuple):
             return self
         # An attempt that was lost early may have no known start.
         started_at = next((at for attempt in history if (at := attempt["started_at"])), None)
-        elapsed_s = sum(attempt["elapsed_s"] or 0.0 for attempt in history)
-        return self._replace(started_at=started_at, elapsed_s=elapsed_s)
+        known = [attempt["elapsed_s"] for attempt in history if attempt["elapsed_s"] is not None]
+        return self._replace(started_at=started_at, elapsed_s=sum(known) if known else None)
 
     def encode(self) -> dict[str, Any]:
         """The fields as plain values, in the order in which every record has them."""

@@ -55,6 +55,7 @@ class Session:
         self.ask = ask
         self._stores: dict[str, Store] = {}
         self._backends: dict[tuple[str, str, str], Backend] = {}
+        # Sessions of other projects, by (definition, URL) or by (origin, target, kind).
         self._others: dict[tuple[str, ...], Session] = {}
 
     def __enter__(self) -> Session:
@@ -66,6 +67,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
+        """Close the ledgers. Idempotent."""
         ledger = self.__dict__.pop("ledger", None)
         if ledger is not None:
             ledger.close()
@@ -75,8 +77,8 @@ class Session:
 
     @cached_property
     def paths(self) -> Paths:
-        """gofer's folders. First, existing folders are closed to other writers; CheckFailed for folders of
-        other users.
+        """gofer's folders. The first use takes the permission to write existing folders from other users;
+        CheckFailed for folders of other users.
         """
         found = Paths.from_environment(self.environ)
         _close_to_writers(found)
@@ -120,10 +122,11 @@ class Session:
             return replace_damaged(self, error)
 
     def store(self, name_or_url: str) -> Store:
-        """The store of that name or URL, with its credentials from the settings. One object per URL.
+        """The store of that name or URL, with its credentials from the settings. One object for each URL.
+        Calls no service. UsageError for an unknown name.
 
-        A URL that is not in these settings is opened with the settings of the project whose runs are in it.
-        The folder of the built-in store is created if absent.
+        A URL that is missing in these settings is opened with the settings of a project that has
+        runs there, by the ledger. The folder of the built-in store is created if absent.
         """
         if name_or_url in self._stores:
             return self._stores[name_or_url]
@@ -140,7 +143,7 @@ class Session:
         """Whether the settings have exactly this URL, or the URL needs no settings."""
         if url.startswith(("file://", "memory://")):
             return True
-        with suppress(UsageError):  # opening the store raises it again
+        with suppress(UsageError):  # the error is raised again when the store is opened
             host = _ssh_host(url)
             if host:
                 return any(self.store_url_of(name, host) == url for name, _ in self._logins(host))
@@ -181,7 +184,9 @@ class Session:
         return self._others[key]
 
     def definition(self, key: str) -> str | None:
-        """The definition of a target in the ledger. Does not need `ledger`, which may be under repair."""
+        """What the ledger says about a target in the settings of its project; None when the ledger cannot be
+        opened. Does not need `ledger`, which may be under repair.
+        """
         return self._ask_ledger(lambda ledger: ledger.definition(key), None)
 
     def _definitions_at(self, url: str) -> list[str]:
@@ -199,7 +204,7 @@ class Session:
             return otherwise
 
     def runs_in(self, name_or_url: str) -> Store:
-        """The store as a place for run folders: files in parts are read as complete files."""
+        """The store for reading runs: a file that is stored in parts is read as one file."""
         from gofer.ops.logs.joined_parts import JoinedStore
         from gofer.storage.base import OnDisk
 
@@ -251,16 +256,16 @@ class Session:
         from gofer.backends import registry
         from gofer.config.nodes import table
 
-        names = table(self.settings.section("targets"))  # other tools' files have no such machines
+        names = table(self.settings.section("targets"))  # targets of imported files never use SSH
         targets = (self.settings.target(name) for name in names)
         found = [(one.name, registry.find(one.kind).login(one.options, host)) for one in targets]
         return [(name, login) for name, login in found if login is not None and login.host == host]
 
     def store_url_of(self, target: str, placement: str = "") -> str:
-        """The URL of the store for the runs of a target. A folder is one on the machine that runs the
-        commands of its cluster.
+        """The URL of the store for the runs of a target. For a target on another machine, a `file://` URL of
+        the settings means a folder of that machine, and the result is an `ssh://` URL.
 
-        `placement` is the machine that was chosen for a run, if a target has several.
+        `placement` is the machine that was chosen for a run, for a target with several machines.
         """
         from gofer.backends import registry
 
@@ -274,9 +279,10 @@ class Session:
         return f"ssh://{login.host}/{url.removeprefix('file://').lstrip('/')}"
 
     def backend(self, target: str, placement: str = "") -> Backend:
-        """The backend of a target as the settings have it now.
+        """The backend of a target with the present settings. Calls no service. UnknownName without such a
+        target, UsageError when its options cannot be used.
 
-        `placement` is the machine chosen for a run, where a target has several.
+        `placement` is the machine that was chosen for a run, for a target with several machines.
         """
         found = self.settings.target(target)
         try:
@@ -288,8 +294,9 @@ class Session:
             raise
 
     def backend_of(self, row: RunRow) -> Backend:
-        """The backend of this run, from any folder: see `gofer.ops.runs.run_origin`. TargetGone when no
-        settings say how its target is reached. Its store is the one to which the run was sent.
+        """The backend of a run, also outside of the run's project (see `gofer.ops.runs.run_origin`), with the
+        store to which the run was sent. TargetGone when no settings say how the target is reached; runs of
+        this machine's queue need no settings.
         """
         try:
             own = self.of_run(row)
@@ -298,7 +305,7 @@ class Session:
 
             if not registry.runs_here(row.backend):
                 raise
-            # All such targets use the same queue, whatever their names are.
+            # All targets on this machine share one queue, so the name of the target does not matter.
             return self._make(self._usual_target(row), row.store)
         # If each machine has its own store, the URL of the store names the machine.
         return own._make(own.settings.target(row.target), row.store, _ssh_host(row.store))

@@ -1,12 +1,13 @@
-"""Write down what the supervisor decided: ends of runs into the store first, then every change into the
-queue.
+"""The journal writes the supervisor's decisions: the end of a run goes to the store first, as one line of
+`ends.jsonl`, and then the changed entry of the run goes to the queue.
 
-When the store is not a folder, the uploader sends the line of an end together with the run's folder. The
-queue records the end once both are in the store.
+When the store is not a folder, the uploader sends the end line and the run's folder, and the queue records
+the end after the upload. Files that could not be uploaded are kept in the queue's folder.
 
-A full disk, or a store that cannot be reached for a while, delays an entry and never loses one: what could
-not be written is kept and tried again. A crash in between is harmless, since the next supervisor reads the
-same facts and reaches the same outcome.
+A full disk delays an entry, and never loses one: what could not be written is kept and tried again. A store
+that is gone for longer than `_STORE_RETRY_S` gets no end line; the queue and the log of the supervisor have
+the end then. A crash between two writes is harmless: the next supervisor reads the same facts and reaches the
+same outcome.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from gofer.node import shared_copy, work_folders
 from gofer.queue.database import DAMAGE, Queue, QueuedRun
 from gofer.queue.uploader import Uploader, UploadResult
 
-_STORE_PATIENCE_S = 60.0
+# After this time the end line for a store that cannot be written is given up, and logged.
+_STORE_RETRY_S = 60.0
 
 
 class _Ending:
-    """A run that has ended, but whose line is not in the store yet."""
+    """An ended run whose end line is not in the store yet."""
 
     def __init__(self, entry: QueuedRun, store: str) -> None:
         self.entry = entry
@@ -42,8 +44,10 @@ class _Ending:
 
 
 class Journal:
-    """Changes to entries that are not yet in the store and the queue. Also counts the open runs of each
-    request.
+    """Holds changed entries until the store and the queue have them; an entry is a run in the queue. Also
+    counts the open runs of each request: a request is what was submitted at once, a run or an array.
+
+    For the supervisor's thread.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -52,9 +56,12 @@ class Journal:
         self._changed: dict[int, QueuedRun] = {}
         self._endings: list[_Ending] = []
         self._uploading: dict[str, QueuedRun] = {}
-        # Per request, the number of runs that the queue still has as open, and of runs not yet known to
-        # have ended.
+        # Results of uploads whose files could not be kept yet, as on a full disk.
+        self._unkept: list[UploadResult] = []
+        self._logged: set[str] = set()
+        # Runs of each request whose end is not saved in the queue.
         self._open_runs: dict[str, int] = {}
+        # Runs of each request whose end is not known to the supervisor.
         self._unended: dict[str, int] = {}
         self.requests: dict[str, NodeRequest] = {}
         self._private: dict[str, run_secrets.RunSecrets] = {}
@@ -65,7 +72,7 @@ class Journal:
             pass  # the supervisor meets the same error when it reads the queue, and handles it there
 
     def _clear_left(self) -> None:
-        """Remove what a supervisor left behind that was killed between the end of a request and `_forget`."""
+        """Remove files of finished requests. A supervisor leaves them if it is killed before `_forget`."""
         queue_home = self._queue.queue_home
         for folder_name in ("sealed", "work", "spool"):
             path = os.path.join(queue_home, folder_name)
@@ -76,7 +83,9 @@ class Journal:
 
     @property
     def is_written(self) -> bool:
-        """Whether every change is in the queue. The uploader may still be sending run folders to a store."""
+        """Whether the journal waits for no write of its own. The uploader may still send folders of ended
+        runs, whose ends the queue gets afterwards.
+        """
         return not self._changed and not self._endings
 
     @property
@@ -99,8 +108,8 @@ class Journal:
         return self.requests[entry.request]
 
     def private(self, entry: QueuedRun) -> run_secrets.RunSecrets:
-        """The private values of the run. The job's own variables replace private variables of the same
-        name.
+        """The secrets and private variables of the run. Variables of the job replace private variables of the
+        same name.
         """
         if entry.request not in self._private:
             known = run_secrets.read(self._queue.queue_home, entry.request)
@@ -109,8 +118,8 @@ class Journal:
         return self._private[entry.request]
 
     def started(self, entry: QueuedRun) -> None:
-        """Have the uploader watch the run's folder, if its store is remote. Idempotent; also for adopted
-        runs.
+        """Start the upload of the run's folder, if its store is remote. Idempotent. Also for a run that an
+        earlier supervisor started.
         """
         request = self.request(entry)
         if request.remote:
@@ -121,18 +130,19 @@ class Journal:
         self._changed[entry.seq] = entry
 
     def ended(self, entry: QueuedRun) -> None:
-        """Record the final state of an entry. The queue saves it only after the store has the run's line and
-        files.
+        """Record the final state of an entry. The queue saves the state after the store has the end line and
+        files of the run, or after they were given up or kept: see the module.
         """
         self._changed.pop(entry.seq, None)
         self._unended[entry.request] -= 1
         self._endings.append(_Ending(entry, str(self.request(entry).store)))
 
     def write(self) -> bool:
-        """Write what can be written now; False when something could not be written and waits for the next
-        call.
+        """Write all changes that can be written now. Blocks on the disk. False when a change waits for the
+        next call.
         """
-        for result in self.uploader.results():
+        unkept, self._unkept = self._unkept, []
+        for result in (*unkept, *self.uploader.results()):
             self._arrived(result)
         self._write_ends()
         return self.save() and self.is_written
@@ -146,14 +156,15 @@ class Journal:
             data = b"".join(_line_of(one.entry) for one in endings)
             path = os.path.join(endings[0].store, run_layout.ends_key(request_id))
             try:
-                # The spool of a remote run may not exist yet. A folder that is the store must exist: if a
-                # command removed it, the folder must not come back almost empty.
+                # For a remote store, `store` is the spool folder, which is created when absent. A store that
+                # is a folder is never created here: one that a command removed must not come back almost
+                # empty.
                 if self.request(endings[0].entry).remote or os.path.isdir(endings[0].store):
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                 files.append(path, data)
             except OSError as error:
                 waited_s = time.monotonic() - endings[0].since
-                if error.errno in files.FULL or waited_s < _STORE_PATIENCE_S:
+                if error.errno in files.FULL or waited_s < _STORE_RETRY_S:
                     self._endings += endings
                     continue
                 _log(f"the store of {request_id} is gone: {error}")
@@ -161,9 +172,7 @@ class Journal:
                 self._hand_over(one.entry)
 
     def _hand_over(self, entry: QueuedRun) -> None:
-        """The line of the end is written. Save the end now, or have the uploader send the rest of the folder
-        first.
-        """
+        """Save the end now if the store is a folder. Otherwise the uploader sends the run's folder first."""
         request = self.request(entry)
         if not request.remote:
             self.note(entry)
@@ -172,29 +181,39 @@ class Journal:
         self.uploader.finish(entry.id, request, is_over=not self._unended[entry.request])
 
     def _arrived(self, result: UploadResult) -> None:
-        entry = self._uploading.pop(result.run_id, None)
+        entry = self._uploading.get(result.run_id)
         if entry is None:
             return
         if result.problem is not None:
-            kept = self._keep(entry)
+            try:
+                kept = self._keep(entry)
+            except OSError as error:
+                if entry.id not in self._logged:
+                    self._logged.add(entry.id)
+                    _log(f"the files of {entry.id} could not be kept, and gofer goes on trying: {error}")
+                self._unkept.append(result)
+                return
             words = f"its files could not be sent to the store ({result.problem}) and are in {kept}"
             entry.detail = "; ".join(one for one in (entry.detail, words) if one)
+        del self._uploading[entry.id]
+        self._logged.discard(entry.id)
         self.note(entry)
 
     def _keep(self, entry: QueuedRun) -> str:
-        """Move a run folder that could not be sent to a place where gofer never removes it; its path."""
+        """Move a run folder that could not be sent to a place where gofer never removes it; its path. OSError
+        when the folder cannot be moved. Idempotent.
+        """
         run = os.path.join(spool_folder(self._queue.queue_home, entry.request), run_layout.run_key(entry.id))
         kept = unsent_folder(self._queue.queue_home, entry.id)
-        os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
-        try:
+        if os.path.lexists(run):
+            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
             os.rename(run, kept)
-        except OSError as error:
-            _log(f"{run} could not be moved to {kept}: {error}")
-            return run
         return kept
 
     def save(self) -> bool:
-        """Commit every change to the queue. When that fails, as on a full disk, keep the changes; False."""
+        """Commit every change to the queue. False when the queue cannot be written, as on a full disk; the
+        changes are kept then.
+        """
         if not self._changed:
             return True
         changed = list(self._changed.values())
@@ -210,7 +229,7 @@ class Journal:
         return True
 
     def _forget(self, entry: QueuedRun) -> None:
-        """Count a run as ended. After the last run of a request, remove what only its runs needed."""
+        """Count a run as ended. After the last run of a request, schedule the removal of its files."""
         self._open_runs[entry.request] -= 1
         if self._open_runs[entry.request]:
             return
@@ -220,8 +239,8 @@ class Journal:
         self._removals.append(remove_traces(self._queue.queue_home, entry.request))
 
     def remove_left(self, seconds: float) -> None:
-        """Remove files of finished requests for about this long. A large working copy takes many calls, so
-        that other runs need not wait for it.
+        """Remove files of finished requests for about this many seconds. A large working copy takes several
+        calls, so that other runs need not wait.
         """
         until = time.monotonic() + seconds
         while self._removals:
@@ -234,7 +253,7 @@ class Journal:
 def remove_traces(queue_home: str, request_id: str) -> Iterator[None]:
     """Remove what a finished request leaves in the queue's folder, and its working copies. Idempotent.
 
-    The private values are removed at once. The rest is removed by the returned steps.
+    The secrets are removed and mounts are ended at once. The returned steps remove the rest.
     """
     run_secrets.remove(queue_home, request_id)
     if os.path.isdir(os.path.join(queue_home, "mounts", request_id)):

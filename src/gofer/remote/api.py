@@ -90,7 +90,7 @@ class QueueApi(Protocol):
         """Remove secrets that `abandoned_secrets` named. Idempotent."""
 
     def add(self, body: Dict[str, Any], runs: List[RequestedRun]) -> bool:
-        """Queue a request with all its runs. Idempotent. Whether a supervisor had to be started."""
+        """Queue a request with all its runs. Idempotent by ids. Whether a supervisor had to be started."""
 
     def observe(self, ids: List[str]) -> QueueAnswer:
         """The runs with these ids or of these groups."""

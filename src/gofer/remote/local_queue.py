@@ -1,4 +1,5 @@
-"""The queue of this machine."""
+"""The queue of the machine on which this code runs, called by gofer itself or by the server of an SSH
+connection."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from gofer.remote.api import ALL_GPUS, LogEnd, MachineFacts, QueueAnswer, Reques
 
 
 class LocalQueue:
-    """Implements QueueApi. `queue_home` is the queue's folder; it is made when it is first used."""
+    """Implements QueueApi, which has the contract of each method. `queue_home` is the folder of the queue.
+    Calls create the folder where they need it. sqlite3.Error when the queue cannot be read or written.
+    """
 
     def __init__(self, queue_home: str) -> None:
         self._home = full_path(queue_home)
@@ -41,7 +44,7 @@ class LocalQueue:
 
     def keep_secrets(self, run_id: str, values: run_secrets.RunSecrets, inherit: bool) -> None:
         if inherit:
-            # GOFER_ and SSH_ variables describe this connection and have no meaning in a run.
+            # At the end of an SSH connection, GOFER_ and SSH_ variables describe the connection, not a run.
             own = {key: value for key, value in os.environ.items() if not key.startswith(("GOFER_", "SSH_"))}
             values = values._replace(environment={**own, **values.environment})
         run_secrets.write(self._home, run_id, values)
@@ -54,7 +57,7 @@ class LocalQueue:
             files.remove(path)
 
     def add(self, body: Dict[str, Any], runs: List[RequestedRun]) -> bool:
-        # Confirmed first: from now on, the secrets are not removed as abandoned.
+        # The secrets are confirmed before the run is added: unconfirmed ones may be removed as abandoned.
         run_secrets.confirm(self._home, body["id"])
         with closing(Queue(self._home)) as queue:
             queue.add(_completed(body), runs)

@@ -1,4 +1,7 @@
-"""The part of the Store contract that snapshots need. It keeps this package independent of gofer.storage."""
+"""Protocols for the stores of snapshots. Because of them, this package does not import gofer.storage.
+
+Each method has the contract of the same method of gofer.storage.base.Store.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Protocol
 
 
 class Info(Protocol):
-    """What a store says of an object."""
+    """Facts about one object; `modified` is seconds since the epoch by the clock of the store."""
 
     @property
     def key(self) -> str: ...
@@ -20,7 +23,7 @@ class Info(Protocol):
 
 
 class ObjectStore(Protocol):
-    """As gofer.storage.base.Store."""
+    """The methods of gofer.storage.base.Store that snapshots use."""
 
     url: str
 
@@ -36,6 +39,6 @@ class ObjectStore(Protocol):
 
 
 class DeletableStore(ObjectStore, Protocol):
-    """An object store whose objects may be deleted."""
+    """An object store that can delete objects."""
 
     def delete(self, keys: Iterable[str]) -> int: ...

@@ -29,13 +29,14 @@ _LOOKS = 10
 
 
 class BecameLarge(Exception):
-    """A file has become large since the walk found it small."""
+    """A file that was small when its folder was listed is large now."""
 
 
 def read_small(
     path: str, entry: FileEntry, into: bytearray | None = None
 ) -> tuple[bytes | memoryview, FileEntry]:
-    """The bytes of a file, and its present entry. `into` is a buffer of LARGE bytes for the bytes.
+    """The bytes of a file, and an entry with the file's present size and time. With `into`, a buffer of LARGE
+    bytes, the result may be a view of the buffer.
 
     Raises SourceChanged when the file changes during the read, BecameLarge when it has become large, and
     OSError.
@@ -49,7 +50,7 @@ def read_small(
         data: bytes | memoryview = os.read(file, size + 1) if into is None else b""
         if len(data) != size:
             data = _read_on(file, data, memoryview(bytearray(LARGE) if into is None else into)[: size + 1])
-        # `size + 1` was requested above, so a file that has grown is noticed even with the same time.
+        # The read asked for `size + 1` bytes, so a file that has grown is noticed even with the same time.
         if len(data) != size or change_signature(os.fstat(file)) != change_signature(before):
             raise SourceChanged("it changed while it was being read")
     finally:
@@ -58,7 +59,7 @@ def read_small(
 
 
 def _read_on(file: int, begun: bytes | memoryview, into: memoryview) -> memoryview:
-    """The bytes read so far and the rest, which some network file systems return in pieces."""
+    """Read the rest of a file. Some network file systems return the bytes of one read in pieces."""
     done = len(begun)
     into[:done] = begun
     while got := os.readv(file, [into[done:]]):
@@ -67,9 +68,11 @@ def _read_on(file: int, begun: bytes | memoryview, into: memoryview) -> memoryvi
 
 
 def _stable_status(file: int) -> os.stat_result:
-    """The status of the file, taken when any later write changes its time; SourceChanged if it never is.
+    """The status of the file, taken at a moment after which every write changes the file's time.
 
-    File times have the resolution of the kernel's clock. Within one tick, a write would not change the time.
+    File times have the resolution of the kernel's clock, so two writes within one tick can leave the same
+    time. The function therefore waits until the last write is older than TICK_S. SourceChanged when the file
+    is written to all the time, or is no regular file.
     """
     for _ in range(_LOOKS):
         found = os.fstat(file)
@@ -82,7 +85,7 @@ def _stable_status(file: int) -> os.stat_result:
 
 
 def change_signature(found: os.stat_result) -> tuple[int, int, int, int]:
-    """Values of which at least one differs after any write to the file."""
+    """Values of which at least one changes with every write that follows `_stable_status`."""
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
@@ -103,15 +106,16 @@ class FileParts:
         self._taking, self._hashing = OrderedGate(), OrderedGate()
 
     def read(self, number: int, start: int, size: int, budget: Budget) -> bytearray:
-        """A buffer with these bytes. `number` counts the parts, and each part must be read once.
+        """Read one part of the file; a buffer that begins with these bytes. The caller releases the buffer.
 
+        Parts are numbered from 0, and each number must be read exactly once, or later parts wait for ever.
         Threads get buffers in the order of the parts: otherwise later parts could take all memory while an
-        earlier part waits for it. Buffers are filled at the same time and hashed in the order of the parts.
+        earlier part waits for memory. The parts are read in parallel and hashed in their order.
         """
         try:
             buffer = self._load(number, start, size, budget)
         except BaseException:
-            with self._hashing.turn(number):
+            with self._hashing.turn(number):  # a failed part takes its turn too, or later parts wait for ever
                 raise
         with self._hashing.turn(number):
             self._digest.update(memoryview(buffer)[:size])
@@ -136,7 +140,7 @@ class FileParts:
             done += got
 
     def md5(self) -> bytes | None:
-        """The MD5 of the whole file, after every part was read; SourceChanged when the file changed
+        """The MD5 of the whole file. Call this after all parts were read. SourceChanged when the file changed
         meanwhile.
         """
         if change_signature(os.fstat(self._file)) != change_signature(self._seen):

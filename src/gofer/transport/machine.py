@@ -1,6 +1,7 @@
-"""A machine that gofer asks: this machine, or another machine over SSH.
+"""Access to a machine: this machine, or another machine over SSH.
 
-A machine gives the APIs of gofer.remote.api. Backends and stores use it in the same way wherever it is.
+A `Machine` returns the APIs of gofer.remote.api. Backends and stores use both kinds of machine in the same
+way.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from gofer.remote.api import FilesApi, KeptItemsApi, QueueApi, SlurmApi
 
-# How long a call may take where nothing else is said.
+# The time limit of a call in seconds, unless the caller gives another.
 CALL_S = 60.0
 
 
 class Machine(Protocol):
-    """One machine. Calls block and run one at a time; any thread may call.
+    """One machine. Any thread may call an API of the machine. A call blocks until the answer is there.
 
-    An API that was made with `wait_s` raises Unreachable when the machine does not answer in that time.
+    Over SSH, calls are carried out one at a time, and a call raises gofer.errors.Unreachable when the machine
+    does not answer within `wait_s` seconds (a call of the queue: within CALL_S). Whether the machine carried
+    out such a call is unknown; the API can be used again. Calls on this machine have no time limit.
     """
 
     @property
@@ -25,25 +28,27 @@ class Machine(Protocol):
         """The name for messages: `this machine`, or the host for ssh."""
 
     def queue(self, queue_home: str) -> QueueApi:
-        """The queue in a folder there."""
+        """The queue whose folder on the machine is `queue_home`. Calls nothing yet."""
 
     def slurm(self, folder: str, *, wait_s: float = CALL_S) -> SlurmApi:
-        """Slurm, where the machine is a login node; `folder` is gofer's folder of the site."""
+        """Slurm, for which the machine must be a login node. `folder` is gofer's folder on the cluster."""
 
     def files(self, root: str, *, wait_s: float = CALL_S) -> FilesApi:
-        """The store in a folder there."""
+        """The store whose folder on the machine is `root`."""
 
     def kept_items(
         self, queue_home: str | None, folder: str | None, *, wait_s: float = CALL_S
     ) -> KeptItemsApi:
-        """What gofer keeps in the folder of a queue and in its own folder there."""
+        """What gofer keeps in the folder of a queue and in its own `folder` on the machine. None leaves one
+        out.
+        """
 
     def close(self) -> None:
-        """Close the connection. A later call connects again."""
+        """Close the connection, if there is one. Idempotent. A later call connects again."""
 
 
 class LocalMachine:
-    """This machine: calls are carried out in this process, without a limit in time."""
+    """This machine. Calls run in this process and have no time limit."""
 
     name = "this machine"
 
@@ -72,4 +77,4 @@ class LocalMachine:
         return LocalKeptItems(queue_home, folder)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """A local machine has no connection to close."""

@@ -120,6 +120,15 @@ def write_events(store: Path, *events: dict[str, Any]) -> None:
     (node_folder(store, 0) / run_layout.EVENTS).write_bytes(lines + b'{"torn')
 
 
+def test_a_killed_attempt_has_the_start_that_its_node_wrote_down(tmp_path: Path) -> None:
+    write_events(tmp_path, {"event": "agent", "at": 4.0}, {"event": "started", "at": 5.0, "pids": {"0": 7}})
+    (tmp_path / run_layout.node_key("r1", 1, 0) / "rank-0.log").touch()
+    result = judge(attempts.read(str(tmp_path), "r1", 1, 1), restarts=0, rebooted=False)
+    assert (result.state, result.started_at, result.elapsed_s) == (State.LOST, 5.0, None)
+    whole = result.of_run([{"number": 1, **result.encode()}])
+    assert (whole.started_at, whole.elapsed_s) == (5.0, None)
+
+
 def test_the_last_agent_and_its_sessions_are_remembered(tmp_path: Path) -> None:
     write_events(
         tmp_path,

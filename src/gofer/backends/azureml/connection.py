@@ -1,4 +1,6 @@
-"""The connection of one target to its workspace: names, remembered facts, and a client made on first use."""
+"""What the parts of the backend of one target share: the workspace, notes on this machine, and the client of
+the service.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
 
 class AzureConnection:
-    """What all parts of the backend of one target share. The constructor asks the service nothing.
+    """The workspace, notes and client of one target. The constructor calls no service; the first use of
+    `service` makes the client, and may fail as a login fails.
 
-    All targets of a workspace share the remembered facts and the answers of the service (`notes`, `polling`).
+    Files on this machine keep notes about runs, resources that are known to exist, and the last answers of
+    the service. All targets of a workspace, and all commands, use the same files.
     """
 
     def __init__(self, options: AzureOptions, context: BackendContext) -> None:
@@ -32,7 +36,7 @@ class AzureConnection:
         self.options = options
         self.context = context
         store = context.place_of(context.store_url)
-        assert store is not None  # `make` refuses such a target
+        assert store is not None  # gofer.backends.azureml.make refuses a store outside of Azure Blob Storage
         self.store: BlobPlace = store
         self.secrets_folder = os.path.join(context.queue_home, "azureml")
         self.workspace = Workspace(
@@ -43,11 +47,15 @@ class AzureConnection:
         if options.cloud:
             self.environ = in_cloud(options.cloud, self.environ)
         self.notes = RunNotes(self.secrets_folder)
-        # Each question names its jobs, so an answer never covers the whole workspace.
+        # A question names its jobs, so a job that is missing in the answer may still exist.
         self.polling = Polling(context.queue_home, self.service_name, "azureml", is_whole=False)
 
     def datastore_of(self, place: BlobPlace, write: bool = True) -> str:
-        """The name of the datastore through which jobs reach the place: the target's own where it fits."""
+        """The name of the datastore through which jobs reach the place. Calls no service.
+
+        The `datastore` of the target is taken if the place is in the container of the target's store.
+        Otherwise the name depends on the place, on `write`, and on whether jobs use an identity.
+        """
         named = self.options.datastore
         own = (self.store.endpoint, self.store.container, self.store.scope)
         if named and (place.endpoint, place.container, place.scope) == own:
@@ -56,7 +64,9 @@ class AzureConnection:
         return names.datastore_name(place, write=write, by_identity=by_identity)
 
     def ssh_key(self) -> str | None:
-        """The public key for shells in jobs; None for a target without shells. CheckFailed without a key."""
+        """The public key for shells in jobs; None for a target without shells. CheckFailed when no key is
+        found.
+        """
         if not self.options.interactive:
             return None
         from gofer.backends.azureml.shell import public_key

@@ -1,6 +1,6 @@
 """Provide the packages of one run on one node: find or build them, and make them visible to the run.
 
-Everything that takes long runs in a child process of the agent: see gofer.node.cancellable_task.
+Slow work is done in a child process of the agent: see gofer.node.cancellable_task.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from gofer.node.task import Task
 from gofer.node.working_copy import read_code
 from gofer.objects.facts import ObjectsError
 
-# Set for set-up and command: the file whose packages are provided. An imported ACT set-up then installs
-# nothing.
+# Set for set-up and command: the file whose packages are provided. With it, the set-up of a project that was
+# imported from ACT installs nothing.
 FILE_VARIABLE = "GOFER_PACKAGES_FILE"
 _TRIES = 3
 
@@ -37,7 +37,7 @@ class PackagesFailed(Exception):
 
 
 class PackageRequest(NamedTuple):
-    """What a run needs. `store` are the settings of an object store that keeps built environments; None when
+    """What a run needs. `store` has the settings of an object store that keeps built environments; None when
     the disk of the node outlives the run. With `sends`, this node sends new environments to the store.
     """
 
@@ -53,8 +53,8 @@ class PackageRequest(NamedTuple):
 
 
 class Provided(NamedTuple):
-    """The file whose packages were built, the variables that the run gets, and the descriptor that keeps the
-    environment from being removed. The caller closes the descriptor when the run has ended.
+    """The file whose packages were built, the variables that the run gets, and an open file descriptor: while
+    it is open, `prune` does not remove the environment. The caller closes it when the run has ended.
     """
 
     file: str
@@ -85,9 +85,11 @@ def wanted_by(
 
 
 def provide(wanted: PackageRequest, event: Event, keep_on: Callable[[int], bool]) -> Optional[Provided]:
-    """Provide the packages of a run; None when its code lists none. Blocks while they are built.
+    """Provide the packages of a run; None when its code has no file that lists packages. Blocks during the
+    build.
 
-    PackagesFailed when that fails. WorkStopped when `keep_on` returns False, as in `cancellable_task.run`.
+    PackagesFailed when the packages cannot be provided. WorkStopped when `keep_on` returns False, which is
+    called as `cancellable_task.run` says.
     """
     file = find(wanted.packages, os.path.relpath(wanted.workdir, wanted.code), read_code(wanted.code))
     if file is None:

@@ -12,33 +12,37 @@ from gofer.core.json_text import parse_count
 from gofer.core.programs import CompletedProgram, run_program
 
 _TIMEOUT_S = 60.0
-_SITE_DAYS = 86400.0
-# Errors of Slurm's programs that leave open whether the controller received the request.
-_SILENCE = re.compile(
+_SITE_MAX_AGE_S = 86400.0
+# Errors after which it is unknown whether the controller received the request.
+_NO_ANSWER = re.compile(
     r"timed out|unable to contact slurm controller|connection (refused|reset|timed)|connect failure|"
     r"communication connection failure|zero bytes were transmitted|unexpected message|"
     r"temporarily unable|not responding|protocol authentication error|munge",
     re.IGNORECASE,
 )
+# Slurm's default of MaxArraySize.
+_MAX_ARRAY_SIZE = 1001
 _PLAIN = {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
 class SlurmError(Exception):
-    """Slurm refused. The text is that of Slurm."""
+    """A program of Slurm failed. The text is Slurm's error. The subclass SlurmSilent says that the request
+    may have been carried out: catch it first.
+    """
 
 
 class SlurmSilent(SlurmError):
-    """Slurm did not answer. It may or may not have carried out the request."""
+    """Slurm gave no answer that can be read. It may or may not have carried out the request."""
 
 
 def call(argv: list[str], *, data: bytes = b"", cwd: str | None = None, timeout_s: float = _TIMEOUT_S) -> str:
-    """The output of a program that may safely be repeated. Blocks. Raises SlurmError or SlurmSilent."""
+    """Run a program that may be run twice; its output. Blocks. Raises SlurmError or SlurmSilent."""
     return _finish(argv, run_program(argv, data=data, env=_PLAIN, cwd=cwd, timeout_s=timeout_s))
 
 
 def sbatch(script: str, cwd: str, *, timeout_s: float) -> str:
-    """Submit a script; the number of the new job or job array. Blocks. After SlurmSilent, the job may
-    exist.
+    """Submit a script; the number of the new job or job array. Blocks. After SlurmSilent the job may exist,
+    so do not simply repeat the call.
     """
     argv = ["env", *_unset(), "sbatch", "--parsable", script]
     answer = _finish(argv, run_program(argv, cwd=cwd, timeout_s=timeout_s))
@@ -49,8 +53,8 @@ def sbatch(script: str, cwd: str, *, timeout_s: float) -> str:
 
 
 def _unset() -> list[str]:
-    """Words for `env` that remove variables of another job, and variables that would override options of the
-    script.
+    """Arguments of `env`. They unset the variables of a job in which gofer itself runs, and variables that
+    would override options of the script.
     """
     own = [
         name
@@ -68,8 +72,8 @@ def _finish(argv: list[str], done: CompletedProgram) -> str:
     if status is None:
         raise SlurmSilent(f"`{program}` did not answer in time")
     if status != 0:
-        words = _last_words(complaints) or f"it exited with {status}"
-        kind = SlurmSilent if status < 0 or _SILENCE.search(complaints) else SlurmError
+        words = _error_text(complaints) or f"it exited with {status}"
+        kind = SlurmSilent if status < 0 or _NO_ANSWER.search(complaints) else SlurmError
         raise kind(f"`{program}`: {words}")
     return done.output.decode("utf-8", "replace")
 
@@ -77,7 +81,7 @@ def _finish(argv: list[str], done: CompletedProgram) -> str:
 _PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo", "sacctmgr")
 
 
-def _last_words(complaints: str) -> str:
+def _error_text(complaints: str) -> str:
     """The end of the program's error, as one line, without the program's name."""
     lines = [line for line in complaints.splitlines() if line.strip()]
     return "; ".join(re.sub(r"^\w+: (error: )?", "", line) for line in lines[-2:])[:400]
@@ -88,7 +92,7 @@ def user() -> str:
 
 
 class SlurmSite:
-    """Facts from the controller's configuration. They are read once a day and cached in gofer's folder."""
+    """Facts from the configuration of a Slurm cluster."""
 
     def __init__(self, known: dict[str, Any]) -> None:
         self.kill_wait_s = float(known["kill_wait_s"])
@@ -97,10 +101,14 @@ class SlurmSite:
 
 
 def site(folder: str, now: float) -> SlurmSite:
+    """The facts of the cluster that this machine uses. They are asked once a day, and kept in gofer's
+    `folder` on the cluster. Blocks. Raises SlurmError or SlurmSilent, and OSError when the facts cannot be
+    kept.
+    """
     path = os.path.join(os.path.expanduser(folder), "slurm", "site.json")
     cluster = os.environ.get("SLURM_CONF", "")
     known = files.read_json(path)
-    if known is None or known.get("conf") != cluster or not 0 <= now - known["at"] < _SITE_DAYS:
+    if known is None or known.get("conf") != cluster or not 0 <= now - known["at"] < _SITE_MAX_AGE_S:
         text = call(["scontrol", "show", "config"])
         known = {"at": now, "conf": cluster, **_parse_site(text)}
         private_folder.make_missing(os.path.dirname(path))
@@ -115,6 +123,6 @@ def _parse_site(text: str) -> dict[str, Any]:
     storage = found.get("AccountingStorageType", "")
     return {
         "kill_wait_s": float(seconds.group()) if seconds else 30.0,
-        "most_rows": 1001 if rows is None else rows,
+        "most_rows": _MAX_ARRAY_SIZE if rows is None else rows,
         "accounting": storage not in ("", "(null)", "accounting_storage/none"),
     }

@@ -1,7 +1,7 @@
-"""Check what the targets of one kind need, and their stores: `gofer doctor azure`.
+"""The checks of `gofer doctor azure`: what all targets of one kind need, and their stores.
 
-The checks of a kind are in its package of `gofer.backends`. The checks of stores write only a small object to
-each store and remove it again.
+The checks of a kind are in its package of `gofer.backends`. The check of a store writes one small object to
+the store and removes it again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ _WRITING = ("write", "create once", "delete")
 
 
 def kind_checks(session: Session, word: str, name: str | None = None) -> list[Check]:
-    """Run every check of the kind whose checks have this word, in a fixed order. Problems are reported as a
-    Check and never raised; UsageError for an unknown word, UnknownName when the target does not exist.
+    """Run the checks that `gofer doctor WORD` names, one after the other in a fixed order. Blocks while
+    services answer. A problem that a check finds becomes a Check.
 
-    With a name, only this target and its stores are checked; without, every target of the kind and every
-    store that such targets use.
+    With `name`, this target and its stores are checked. Without `name`, all targets of the kind and all
+    stores with the URL scheme of the kind are checked. UsageError when no kind has checks named `word`,
+    UnknownName when there is no target `name`, CheckFailed when the target is of another kind, ConfigError
+    when the settings of a target or store cannot be read.
     """
     known = registry.find_checks(word)
     if known is None:
@@ -66,7 +68,7 @@ def _targets(session: Session, kind: str, name: str | None) -> list[Target]:
 
 
 def _stores(session: Session, targets: list[Target], scheme: str, *, is_named: bool) -> list[str]:
-    """The names of the stores to check, those of runs first."""
+    """The names of the stores to check. Stores that hold runs come first."""
     from gofer.config.folders import folders_of
     from gofer.ops.data.store_facts import store_names
 
@@ -91,19 +93,23 @@ def _store(session: Session, name: str, targets: list[Target]) -> Iterator[Check
         if check.name in _WRITING and not holds_runs:
             status, hint = (
                 Status.WARN,
-                f"{hint or 'ask for the right'}; runs that only read from it do not need this",
+                f"{hint or 'ask for this permission'}; runs that only read from it do not need this",
             )
         found.append(Check(f"store {name} {check.name}", status, check.detail, hint))
     yield from found
     if not found:
         url = session.settings.store(name).url
         yield Check(
-            f"store {name}", Status.OK, f"{url} lists, writes, reads and deletes{_sas_left(session, name)}"
+            f"store {name}",
+            Status.OK,
+            f"listing, writing, reading and deleting work in {url}{_sas_left(session, name)}",
         )
 
 
 def _permissions(session: Session, name: str, *, holds_runs: bool) -> Iterator[Check]:
-    """One check for each permission that the SAS itself lacks. Calls no service."""
+    """One check for each permission that is missing in the text of the SAS, or one when the SAS cannot be
+    read. Calls no service.
+    """
     from gofer.objects.azure_auth import bare_token
     from gofer.storage.credentials import OpenedStore, sas_facts
 

@@ -43,17 +43,20 @@ class _BatchScript(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A request with the options of its batch script filled in. `sbatch` is None for other commands."""
+    """A request with the options of its batch script filled in. `sbatch` has the
+    script's options for `sbatch`; None for a command that is no batch script.
+    """
 
     request: SubmitRequest
     sbatch: tuple[str, ...] | None
 
 
 def describe(session: Session, request: SubmitRequest, kind: str) -> Described:
-    """The request, with the options of the batch script in its command, if any. Warns about options that are
-    ignored.
+    """The request with the options of the batch script in its command; the same request without such a
+    script. Tells the person about options that are ignored.
 
-    `kind` is that of the target. CheckFailed or UsageError for a script that `sbatch` would refuse too.
+    Flags of the person go before options of the script. The tasks of a job array become rows. `kind` is the
+    kind of the target. CheckFailed or UsageError for a script that `sbatch` refuses too.
     """
     found = _find(session, request.command)
     if found is None:
@@ -103,7 +106,7 @@ def _find(session: Session, command: tuple[str, ...]) -> _BatchScript | None:
     text = None if script is None else _read(session, script)
     if text is not None and sbatch_options.has_directives(text):
         words = f"{command[0]} ignores the `#SBATCH` lines of {script}; `gofer submit {script}` follows them"
-        session.emit(Warning(f"{words}"))
+        session.emit(Warning(words))
     return None
 
 
@@ -126,7 +129,7 @@ def _given_to_sbatch(session: Session, command: tuple[str, ...]) -> _BatchScript
 
 
 def _read(session: Session, name: str) -> str | None:
-    """The text of what may be a batch script; None for what is no file, or begins with no `#`."""
+    """The text of a possible batch script; None without a file, or when the text does not begin with `#`."""
     text = _read_text(session, name)
     return text if text is not None and text.startswith("#") else None
 
@@ -142,7 +145,7 @@ def _read_text(session: Session, name: str) -> str | None:
 
 
 def _shell_text(session: Session, command: tuple[str, ...]) -> tuple[str, str]:
-    """What a shell would run, with the name it has for people: a script, or the word behind `-c`."""
+    """A name for messages, and the shell text of the command: a script, or the argument of `-c`."""
     if os.path.basename(command[0]) not in ("sh", "bash"):
         return command[0], (_read_text(session, command[0]) or "") if "/" in command[0] else ""
     for at, word in enumerate(command[1:-1], start=2):
@@ -167,7 +170,9 @@ def _started(text: str, words: tuple[str, ...] | list[str]) -> tuple[str, ...]:
 
 
 def name_missing(session: Session, job: Job, *, target: str, kind: str) -> None:
-    """Say which of Slurm's programs and variables the shell text of a command uses, on another kind."""
+    """Warn about Slurm's programs and variables in the shell text of a command, if the target does not use
+    Slurm.
+    """
     script, text = _shell_text(session, job.command)
     if registry.find(kind).reads_sbatch or _OTHER_PROGRAM.match(text):
         return
