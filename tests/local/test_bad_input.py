@@ -244,7 +244,7 @@ def test_a_launcher_that_is_not_there_is_refused(home: Home) -> None:
 
 
 def test_a_text_with_which_no_process_can_be_started_is_refused(home: Home) -> None:
-    """Linux takes at most 131,071 bytes in a word of a command line or in a variable."""
+    """Linux takes at most 131,071 bytes in an argument of a command line or in a variable."""
     lines = "  true\n" * 60_000
     for text, message in (
         (f"command: 'true'\nsetup: |\n{lines}", "the set-up has 300,000 bytes"),

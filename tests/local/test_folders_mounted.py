@@ -261,7 +261,7 @@ def test_a_store_on_this_machine_needs_no_mount_program(file_home: FolderHome) -
 def test_the_folder_itself_is_read_only_where_the_system_can(
     file_home: FolderHome, prefix: tuple[str, ...]
 ) -> None:
-    """The store's folder and the person's own. Where nothing refuses a write, the run's detail says so."""
+    """The store's folder and the person's own. The run's detail names a folder that refuses no write."""
     file_home.prefix = prefix
     path = file_home.folder / "gofer.yaml"
     for mode in ("mount", None):

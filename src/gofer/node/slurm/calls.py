@@ -101,7 +101,7 @@ class SlurmSite:
 
 
 def site(folder: str, now: float) -> SlurmSite:
-    """The facts of the cluster that this machine uses. They are asked once a day, and kept in gofer's
+    """The facts of the cluster that this machine uses. gofer asks for them once a day, and keeps them in its
     `folder` on the cluster. Blocks. Raises SlurmError or SlurmSilent, and OSError when the facts cannot be
     kept.
     """
