@@ -189,3 +189,13 @@ def test_a_folder_named_git_that_is_no_repository(project: SnapshotProject) -> N
     project.write({".git/x": "", "a": ""})
     assert project.taken() == ["a"]
     assert facts(project.take()) == (None, None, None)
+
+
+@pytest.mark.parametrize("head", [b"ref: refs/heads/a\0b\n", b"ref: refs/heads/a\tb\n", b"\0", b""])
+def test_a_head_that_git_cannot_have_written_ends_in_no_error(project: SnapshotProject, head: bytes) -> None:
+    project.write({"a": "1"})
+    project.commit()
+    (project.folder / ".git/HEAD").write_bytes(head)
+    taken = project.take()
+    assert (taken.commit, taken.files) == (None, 1)
+    assert taken.branch in (None, "a")  # git itself reads up to the zero byte

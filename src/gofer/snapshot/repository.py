@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_CONTROL = re.compile(rb"[\x00-\x20\x7f]")
 _BRANCH = b"refs/heads/"
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -85,6 +86,8 @@ def read_head(repository: Repository) -> GitHead:
     if not text.startswith(b"ref: " + _BRANCH):
         return GitHead(None, None, known=False)
     ref = text[5:]
+    if _CONTROL.search(ref):  # git has no such branch
+        return GitHead(None, None, known=False)
     branch = os.fsdecode(ref[len(_BRANCH) :])
     if branch == ".invalid":  # git's mark for references in the reftable format
         return GitHead(None, None, known=False)
@@ -140,5 +143,5 @@ def read_file(path: bytes) -> bytes | None:
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read() if os.fstat(file.fileno()).st_size <= _MOST_BYTES else None
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a zero byte in the path
         return None
