@@ -34,9 +34,12 @@ class Share(NamedTuple):
 
 
 class AgentReport(NamedTuple):
-    """`what` is `started` (with the time), `done`, or `gone`: the agent died with this share unfinished."""
+    """What the agent `who` reported: `started` (with the time), `done`, or `gone` when it died with the share
+    unfinished.
+    """
 
     share: Share
+    who: ProcessIdentity
     what: str
     at: float = 0.0
 
@@ -114,7 +117,7 @@ class AgentPool:
             for line in lines or ():
                 what, value = line.split()
                 if agent.share is not None:
-                    found.append(AgentReport(agent.share, what, float(value)))
+                    found.append(AgentReport(agent.share, agent.who, what, float(value)))
                 if what == "done":
                     agent.share = None
             if lines is None:
@@ -136,7 +139,7 @@ class AgentPool:
             processes.send(agent.who, signal.SIGKILL)
             _ends_within(agent.who.pid, _PATIENCE_S)
         self._end_cgroup(agent.who)
-        return [] if agent.share is None else [AgentReport(agent.share, "gone")]
+        return [] if agent.share is None else [AgentReport(agent.share, agent.who, "gone")]
 
     def sweep(
         self, store: str, share: Share, who: ProcessIdentity | None, *, spared: Collection[int]

@@ -131,9 +131,10 @@ class Supervisor:
     # -- changes
 
     def _receive(self) -> None:
-        for share, what, at in self.agents.reports():
+        for share, who, what, at in self.agents.reports():
             one = self.active.get(share.run_id)
-            if one is None or share not in one.left:
+            # A dead agent may have been noticed before its report. Then another process has its share.
+            if one is None or one.left.get(share) != who:
                 continue
             if what == "started":
                 self._mark_running(one.entry, at)
