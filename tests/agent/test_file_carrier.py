@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from gofer.core.node_request import decode
-from gofer.node import working_copy
+from gofer.node.code import working_copy
 from gofer.node.events import EventLog
 from gofer.node.kept import records
 from gofer.node.kept.carrier import CarriedCopy, FileCarrier, Rounds, carried_paths

@@ -14,7 +14,7 @@ import pytest
 from socket_project import short_folder
 
 from gofer.core.node_request import decode
-from gofer.node import work_folders
+from gofer.node.code import work_folders
 
 RUN = "r261118-090530-r5p42f"
 REQUEST = {"id": RUN, "layout": {"nodes": 1}, "span": None}
@@ -125,7 +125,7 @@ def test_what_a_killed_agent_of_a_node_left_is_removed(tmp_path: Path, place: Pa
     (held / "c").mkdir(parents=True)
     (new / "c").mkdir(parents=True)
     assert folder("other").parent == new.parent and new.is_dir()
-    words = "import sys, time; from gofer.node import work_folders\n"
+    words = "import sys, time; from gofer.node.code import work_folders\n"
     words += f"time.time = lambda: {time.time() + 7200}\n"
     words += "work_folders.node_folder(*sys.argv[1:], 'other', 'c')"
     later = [sys.executable, "-c", words, str(queue_home)]

@@ -8,8 +8,8 @@ import tarfile
 import pytest
 from home import Home
 
-from gofer.core.snapshot_names import ManifestError
-from gofer.node import git_folder
+from gofer.core.code.snapshot_names import ManifestError
+from gofer.node.code import git_folder
 
 ASK = "git rev-parse HEAD; git describe --tags; git status --porcelain; git log --oneline | wc -l"
 

@@ -14,8 +14,8 @@ from home import Home, until
 from socket_project import COMMAND, bind, short_folder, write_project
 
 from gofer.core import prune
+from gofer.node.code.work_folders import LONGEST_COPY
 from gofer.node.kept import records
-from gofer.node.work_folders import LONGEST_COPY
 from gofer.remote.local_kept_items import LocalKeptItems
 
 

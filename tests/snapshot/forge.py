@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gofer.core.snapshot_names import compute_id, decode_name
+from gofer.core.code.snapshot_names import compute_id, decode_name
 
 Rows = list[Any]
 

@@ -16,8 +16,8 @@ import pytest
 from snapshot.forge import Forge, Rows, sha
 from snapshot.project import SnapshotProject, describe
 
-from gofer.core.packs import CHUNK_BYTES
-from gofer.node.checkout import CheckoutError, restore
+from gofer.core.code.packs import CHUNK_BYTES
+from gofer.node.code.checkout import CheckoutError, restore
 
 DATA = b"content"
 FILE = ["f", len(DATA), sha(DATA)]
@@ -216,7 +216,7 @@ def test_modes_follow_the_umask(project: SnapshotProject) -> None:
 
 RESTORE = """
 import sys
-from gofer.node.checkout import restore
+from gofer.node.code.checkout import restore
 print("ready", flush=True)
 print(restore(*sys.argv[1:]).reused)
 """

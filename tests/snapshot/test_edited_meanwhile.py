@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from snapshot.project import SnapshotProject, describe
 
-from gofer.core.packs import CHUNK_BYTES
+from gofer.core.code.packs import CHUNK_BYTES
 from gofer.snapshot.capture import take_snapshot
 from gofer.snapshot.summary import Snapshot
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from snapshot.project import LONG_AGO_S, SnapshotProject, describe
 
-from gofer.core.packs import CHUNK_BYTES
+from gofer.core.code.packs import CHUNK_BYTES
 from gofer.errors import SnapshotError, StoreError
 from gofer.snapshot.capture import take_snapshot
 from gofer.snapshot.contents import differences, load

@@ -12,18 +12,19 @@ import sys
 import time
 from typing import Any
 
-from gofer.core import attempts, files, processes, retries, run_layout, trees
+from gofer.core import attempts, files, processes, retries, run_layout
+from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.node_request import decode
 from gofer.core.outcome import attempt_record, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
-from gofer.node import work_folders
+from gofer.node.code import work_folders
+from gofer.node.code.stage import stage
 from gofer.node.folders.mapped import FolderContext, MappedFolders
 from gofer.node.rendezvous.base import free_port
 from gofer.node.rendezvous.one_machine import OneMachineRendezvous
 from gofer.node.runner import Node
-from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.watch import REQUESTS, STOP, STOP_FOR_PEER, STOP_NOW, Watch
 

@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from gofer.backends.node_request import CommonRequest, common_fields
-from gofer.core import output_word
+from gofer.core.command import output_word
 from gofer.model.ids import row_id
 from gofer.model.run import RunRecord
 from gofer.node.packages.package_files import AUTO

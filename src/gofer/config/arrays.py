@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gofer.config.decode import check_text
-from gofer.core import output_word, rows
+from gofer.core.command import output_word, rows
 from gofer.core.launch import argument_environment
 from gofer.errors import UnknownName, UsageError
 from gofer.model.bounds import MOST_ROWS
@@ -256,7 +256,7 @@ def check_columns(columns: Sequence[str]) -> None:
 def check_placeholders(command: Sequence[str], columns: Sequence[str]) -> None:
     """UnknownName when the command has a `{name}` that is no column; a column used nowhere is fine.
 
-    `{output}` is the folder of outputs, by the rule of gofer.core.output_word.
+    `{output}` is the folder of outputs, by the rule of gofer.core.command.output_word.
     """
     free = [word for word in command if not output_word.is_output_word(word)]
     inner = [name for name in rows.placeholders(command) if name != output_word.NAME]

@@ -75,7 +75,7 @@ def delete(path: str) -> None:
     """Delete a file, link or folder. Idempotent. OSError when it cannot be removed."""
     import shutil  # slow to load, and callers that only list or touch do not need it
 
-    from gofer.core.trees import open_folders
+    from gofer.core.code.trees import open_folders
 
     try:
         if os.path.isdir(path) and not os.path.islink(path):

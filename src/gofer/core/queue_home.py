@@ -6,7 +6,7 @@ import os
 
 from gofer.core import files, private_folder
 
-# The variable that names a folder to use instead of /var/tmp for working copies: see gofer.node.work_folders.
+# The variable that names a folder to use instead of /var/tmp for working copies: see work_folders.py.
 WORK_DIR_VARIABLE = "GOFER_WORK_DIR"
 
 

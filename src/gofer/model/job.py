@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gofer.core.command_launcher import SPANNING
+from gofer.core.command.command_launcher import SPANNING
 from gofer.core.states import RETRIED_BY_DEFAULT, Reason
 from gofer.model.bounds import MOST_ROWS, Count, Seconds
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gofer.core import output_word
+from gofer.core.command import output_word
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
 from gofer.model.bounds import Count, Seconds

@@ -10,20 +10,22 @@ import os
 import stat
 from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from gofer.core import run_layout, trees
+from gofer.core import run_layout
+from gofer.core.code import trees
 from gofer.core.json_text import parse_count
 from gofer.core.launch import NodePlace
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
-from gofer.node import cancellable_task, working_copy
+from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
+from gofer.node.code import working_copy
+from gofer.node.code.working_copy import Contents, Stamp
 from gofer.node.exit_record import AttemptFailed
 from gofer.node.folders import copy
 from gofer.node.folders.mapped import FolderFailed, FolderStopped
 from gofer.node.kept import records, stayed
 from gofer.node.kept.records import KeptFile
 from gofer.node.task import Task
-from gofer.node.working_copy import Contents, Stamp
 
 _COPIED = ".continued"
 _PIECE_BYTES = 1 << 20

@@ -6,11 +6,11 @@ import os
 import re
 from typing import Optional, Sequence
 
-from gofer.core.command_launcher import SPANNING
+from gofer.core.command.command_launcher import SPANNING
 from gofer.core.launch import NodePlace
+from gofer.node.code.working_copy import read_code
 from gofer.node.packages.package_files import AUTO, find
 from gofer.node.task import Task
-from gofer.node.working_copy import read_code
 
 # Open MPI's error about a node that it cannot reach is this long.
 LINES = 80

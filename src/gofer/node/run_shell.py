@@ -12,8 +12,8 @@ import sys
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from gofer.core import processes
+from gofer.core.command.programs import locate
 from gofer.core.json_text import parse_count
-from gofer.core.programs import locate
 from gofer.node import cgroups, spawn
 from gofer.node.folders import private_mounts
 

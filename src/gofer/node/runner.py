@@ -11,12 +11,15 @@ import time
 from typing import TYPE_CHECKING, Any, Callable
 
 from gofer.core import attempts, files, processes, run_layout
-from gofer.core.launcher_options import Launched, write_hostfiles
+from gofer.core.command.launcher_options import Launched, write_hostfiles
 from gofer.core.outcome import Outcome
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
-from gofer.node import background, beside_copy, cancellable_task, continued_files, exit_record, mpi, spawn
+from gofer.node import background, cancellable_task, continued_files, exit_record, mpi, spawn
 from gofer.node import failure_advice as advice
+from gofer.node.code import beside_copy
+from gofer.node.code.stage import with_stdin
+from gofer.node.code.working_copy import Changes
 from gofer.node.events import EventLog
 from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
 from gofer.node.folders.mapped import FolderFailed, FolderStopped, MappedFolders
@@ -25,15 +28,13 @@ from gofer.node.kept.keeper import FileKeeper
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.records import KeptFiles
 from gofer.node.rendezvous.base import Rendezvous
-from gofer.node.stage import with_stdin
 from gofer.node.task import Task
 from gofer.node.watch import ProcessEnd, Watch, WatchResult
-from gofer.node.working_copy import Changes
 
 if TYPE_CHECKING:
+    from gofer.node.code.row_folders import RowFolders
     from gofer.node.mpi import Mpirun
     from gofer.node.packages.provide import Provided
-    from gofer.node.row_folders import RowFolders
     from gofer.node.uploader.restore import EarlierOutputs
 
 ALREADY_STARTED = 3

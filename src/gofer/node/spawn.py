@@ -12,8 +12,9 @@ import os
 import signal
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Tuple
 
-from gofer.core import files, process_limits, shebang
-from gofer.core.programs import locate
+from gofer.core import files
+from gofer.core.command import process_limits, shebang
+from gofer.core.command.programs import locate
 
 CANNOT_RUN = 126
 NOT_FOUND = 127
@@ -33,8 +34,8 @@ _located: Dict[Tuple[str, str], str] = {}
 class RankCommand(NamedTuple):
     """What to execute. `log` receives stdout and stderr; with `fenced`, it must not exist yet.
 
-    `limits` are as gofer.core.process_limits reads them; `report` gets those that cannot be set. `stdin` is
-    the file for standard input.
+    `limits` are as gofer.core.command.process_limits reads them; `report` gets those that cannot be set.
+    `stdin` is the file for standard input.
     """
 
     argv: list[str]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, NamedTuple
 
-from gofer.core import launch, launcher_options, output_word, run_layout
+from gofer.core import launch, run_layout
+from gofer.core.command import launcher_options, output_word
 from gofer.core.launch import commit_variables, default_variables
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
-from gofer.node.project_paths import lead_to_copy
+from gofer.node.code.project_paths import lead_to_copy
 
 
 class Task(NamedTuple):

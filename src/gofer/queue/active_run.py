@@ -11,7 +11,7 @@ from typing import Any, Iterator
 from gofer.core import launch
 from gofer.core.node_request import NodeRequest
 from gofer.core.processes import ProcessIdentity
-from gofer.node import work_folders
+from gofer.node.code import work_folders
 from gofer.node.rendezvous.run_nodes import own_nodes
 from gofer.node.watch import STOP, STOP_NOW, STOP_PATIENTLY
 from gofer.queue.agent_pool import Share
@@ -109,7 +109,7 @@ class ActiveRun:
 
     def _copy_name(self, share: Share) -> str:
         """The rows of an array share one working copy, which agents copy further (see
-        gofer.node.row_folders). Any other run gets a fresh copy for each node and attempt.
+        gofer.node.code.row_folders). Any other run gets a fresh copy for each node and attempt.
         """
         copy = "code" if self.entry.row is not None else f"{share.attempt}-{share.node}"
         return os.path.join(copy, work_folders.copy_name(self.request.code))

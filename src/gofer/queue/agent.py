@@ -18,7 +18,10 @@ from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeLayout, NodeRequest
 from gofer.core.secrets.run_secrets import NOTHING, RunSecrets
 from gofer.core.sleep import pause
-from gofer.node import cgroups, shared_copy, work_folders
+from gofer.node import cgroups
+from gofer.node.code import shared_copy, work_folders
+from gofer.node.code.row_folders import RowFolders
+from gofer.node.code.stage import stage
 from gofer.node.folders.mapped import FolderContext, MappedFolders
 from gofer.node.kept import copy_record
 from gofer.node.kept.keeper import KEPT_BYTES
@@ -27,9 +30,7 @@ from gofer.node.kept.tally import FileTally
 from gofer.node.packages.cache import folder_in
 from gofer.node.rendezvous.folder import FolderRendezvous
 from gofer.node.rendezvous.one_machine import OneMachineRendezvous
-from gofer.node.row_folders import RowFolders
 from gofer.node.runner import Node
-from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.watch import Watch
 from gofer.queue import wake

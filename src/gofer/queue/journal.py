@@ -20,13 +20,14 @@ import time
 from collections import deque
 from typing import Iterator
 
-from gofer.core import files, run_layout, trees
+from gofer.core import files, run_layout
+from gofer.core.code import trees
 from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import end_line
 from gofer.core.queue_home import spool_folder, unsent_folder
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
-from gofer.node import shared_copy, work_folders
+from gofer.node.code import shared_copy, work_folders
 from gofer.queue.database import DAMAGE, Queue, QueuedRun
 from gofer.queue.uploader import Uploader, UploadResult
 

@@ -14,7 +14,7 @@ import traceback
 from typing import NoReturn
 
 from gofer.core import processes
-from gofer.core.process_limits import widen_affinity
+from gofer.core.command.process_limits import widen_affinity
 from gofer.core.queue_home import make_folder
 from gofer.core.sleep import pause
 from gofer.node import cgroups

@@ -8,7 +8,7 @@ from typing import List, Optional, Tuple
 from gofer.core import prune
 from gofer.core.prune import KeptItem
 from gofer.core.queue_home import full_path
-from gofer.node import work_folders
+from gofer.node.code import work_folders
 from gofer.node.packages import cache as packages
 
 

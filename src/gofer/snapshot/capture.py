@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gofer.core.snapshot_names import compute_id
+from gofer.core.code.snapshot_names import compute_id
 from gofer.errors import SnapshotError
 from gofer.snapshot import statcache
 from gofer.snapshot.folder_draft import encode_times
@@ -26,7 +26,7 @@ from gofer.snapshot.walk import WalkedFolder, walk
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gofer.core.file_times import Stamp
+    from gofer.core.code.file_times import Stamp
     from gofer.snapshot.stores import ObjectStore
     from gofer.snapshot.walk import OutsideLimit
 

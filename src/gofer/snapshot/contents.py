@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gofer.core import manifest
-from gofer.core.snapshot_names import ManifestError
+from gofer.core.code import manifest
+from gofer.core.code.snapshot_names import ManifestError
 from gofer.errors import SnapshotError, StoreError
-from gofer.node import checkout
+from gofer.node.code import checkout
 
 if TYPE_CHECKING:
-    from gofer.core.manifest import Differences, Manifest
-    from gofer.node.checkout import Restored
+    from gofer.core.code.manifest import Differences, Manifest
+    from gofer.node.code.checkout import Restored
     from gofer.snapshot.stores import ObjectStore
 
 
@@ -36,7 +36,7 @@ def restore(
     *,
     times_key: str | None = None,
 ) -> Restored:
-    """Write the files to `destination` as gofer.node.checkout.restore does; SnapshotError when it cannot."""
+    """Write the files to `destination` as `checkout.restore` does; SnapshotError when it cannot."""
     try:
         return checkout.restore(store.get_range, snapshot_id, destination, times_key=times_key)
     except StoreError as error:

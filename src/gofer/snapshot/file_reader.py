@@ -9,8 +9,8 @@ import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gofer.core.packs import CHUNK_BYTES
-from gofer.core.snapshot_names import encode_name
+from gofer.core.code.packs import CHUNK_BYTES
+from gofer.core.code.snapshot_names import encode_name
 from gofer.snapshot.statcache import Signature
 
 # A row of a listing without its name: kind, size and hashes; or `l` and the target of a link.

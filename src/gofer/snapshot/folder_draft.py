@@ -1,7 +1,7 @@
 """One folder of a new snapshot: what is known from last time, what must be read, and its listing. Also the
 other objects that the store gets for a snapshot: its manifest, and the times of its files.
 
-gofer.core.manifest and gofer.core.file_times decode these objects.
+gofer.core.code.manifest and gofer.core.code.file_times decode these objects.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gofer.core.file_times import FileTimes, Stamp, encode
-from gofer.core.manifest import FORMAT, VERSION
-from gofer.core.snapshot_names import decode_name, encode_name
+from gofer.core.code.file_times import FileTimes, Stamp, encode
+from gofer.core.code.manifest import FORMAT, VERSION
+from gofer.core.code.snapshot_names import decode_name, encode_name
 from gofer.snapshot.file_reader import FileReading, Row
 from gofer.snapshot.statcache import (
     BIGGEST,
@@ -32,7 +32,7 @@ from gofer.snapshot.statcache import (
 from gofer.snapshot.walk import WalkedFolder, odd_kind
 
 if TYPE_CHECKING:
-    from gofer.core.file_times import Stamp
+    from gofer.core.code.file_times import Stamp
     from gofer.snapshot.walk import WalkedFolder
 
 _MODE = 4  # the index of the mode in a signature; the modification time is first

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gofer.core.packs import parse_index, read_object
-from gofer.core.snapshot_names import ManifestError, index_key, manifest_key, pack_key
+from gofer.core.code.packs import parse_index, read_object
+from gofer.core.code.snapshot_names import ManifestError, index_key, manifest_key, pack_key
 from gofer.errors import KeyNotFound, StoreError
 from gofer.snapshot import cachefile
 from gofer.snapshot.removal_notice import is_being_removed

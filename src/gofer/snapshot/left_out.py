@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.core.junk import environment_marks
+from gofer.core.code.junk import environment_marks
 from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.snapshot.patterns import PatternList
 from gofer.snapshot.rules import BUILT_IN, IgnoreReason

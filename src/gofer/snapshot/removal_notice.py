@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import processes
+from gofer.core.code.packs import read_object
 from gofer.core.json_text import parse_json
-from gofer.core.packs import read_object
 from gofer.errors import KeyNotFound, SnapshotError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from gofer.core import junk
+from gofer.core.code import junk
 from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.snapshot.include import Includes
 from gofer.snapshot.patterns import Pattern, PatternList

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.core.file_times import Stamp
-from gofer.core.manifest import read_packs
-from gofer.core.packs import CHUNK_BYTES
-from gofer.core.snapshot_names import ManifestError, compute_id, index_key, manifest_key, pack_key
+from gofer.core.code.file_times import Stamp
+from gofer.core.code.manifest import read_packs
+from gofer.core.code.packs import CHUNK_BYTES
+from gofer.core.code.snapshot_names import ManifestError, compute_id, index_key, manifest_key, pack_key
 from gofer.errors import KeyExists, StoreError
 from gofer.snapshot.folder_draft import FolderDraft, to_json, write_manifest
 from gofer.snapshot.inventory import Inventory, refresh_manifest

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gofer.core.snapshot_names import decode_name, encode_name
+from gofer.core.code.snapshot_names import decode_name, encode_name
 from gofer.snapshot.left_out import LeftOutReport
 
 
@@ -72,8 +72,8 @@ class Snapshot(NamedTuple):
     read last. `biggest` are the five largest files, `biggest_folders` the largest folders at the top or the
     folder in each that has nearly everything. `skipped` are sockets, pipes and devices, each with its kind.
     `commit`, `branch` and `dirty` are None outside a git work tree; `dirty` also when git cannot tell.
-    `encode_times` returns the times and permission bits of the files, for gofer.core.file_times. `left_out`
-    finds what is left out; it reads the folder again.
+    `encode_times` returns the times and permission bits of the files, for gofer.core.code.file_times.
+    `left_out` finds what is left out; it reads the folder again.
     """
 
     id: str

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gofer.core.command_launcher import detect, refusal
-from gofer.core.launch import NodePlace
-from gofer.core.launcher_options import (
+from gofer.core.command.command_launcher import detect, refusal
+from gofer.core.command.launcher_options import (
     Hostfiles,
     Launched,
     LaunchResources,
@@ -20,6 +19,7 @@ from gofer.core.launcher_options import (
     under_torchrun,
     write_hostfiles,
 )
+from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeLayout, NodeRequest
 
 FILES = Hostfiles("/c.hostfile", "/c.hydra-hostfile")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gofer.core import editable
-from gofer.core.editable import Editables, find_editables
+from gofer.core.code import editable
+from gofer.core.code.editable import Editables, find_editables
 
 
 class Listings:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gofer.core.node_request import decode
-from gofer.node import working_copy
+from gofer.node.code import working_copy
 from gofer.node.kept import records, rules
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gofer.config.arrays import check_placeholders
-from gofer.core.output_word import fill, is_output_word, show
+from gofer.core.command.output_word import fill, is_output_word, show
 from gofer.errors import UnknownName
 
 FOLDER = "/the store/{x}/outputs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gofer.core import trees
+from gofer.core.code import trees
 
 
 def test_a_large_tree_is_removed_in_steps_and_links_are_not_followed(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gofer.core import trees
-from gofer.node import working_copy
-from gofer.node.row_folders import RowFolders
+from gofer.core.code import trees
+from gofer.node.code import working_copy
+from gofer.node.code.row_folders import RowFolders
 
 
 def tree(top: Path) -> dict[str, tuple[int, str]]:

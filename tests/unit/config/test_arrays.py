@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gofer.config.arrays import Axes, Grid, check_placeholders, expand, parse_each, read_grid, substitute
-from gofer.core import rows
+from gofer.core.command import rows
 from gofer.errors import UnknownName, UsageError
 from gofer.model.job import Array
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from snapshot.project import LONG_AGO_S, SnapshotProject
 
-from gofer.core import file_times
+from gofer.core.code import file_times
 from gofer.errors import SnapshotError
-from gofer.node.checkout import CheckoutError
+from gofer.node.code.checkout import CheckoutError
 from gofer.snapshot.contents import load, restore
 
 KEY = "runs/one/file-times"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from snapshot.project import SnapshotProject
 
-from gofer.core.manifest import differences, list_files
-from gofer.core.packs import parse_index
-from gofer.core.snapshot_names import ManifestError, compute_id, decode_name, encode_name
+from gofer.core.code.manifest import differences, list_files
+from gofer.core.code.packs import parse_index
+from gofer.core.code.snapshot_names import ManifestError, compute_id, decode_name, encode_name
 from gofer.snapshot.contents import load
 
 NAMES = st.one_of(

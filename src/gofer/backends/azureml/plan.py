@@ -19,7 +19,8 @@ from gofer.backends.azureml.names import JOBS_API, Workspace
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.kind import BlobPlace
 from gofer.backends.node_request import CommonRequest, common_fields
-from gofer.core import folder_modes, output_word
+from gofer.core import folder_modes
+from gofer.core.command import output_word
 from gofer.model.ids import row_id
 from gofer.model.job import JobFolder
 from gofer.model.run import RunRecord

@@ -14,7 +14,7 @@ from gofer.backends.local.options import LocalOptions, capabilities
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.core import gpus as driver
-from gofer.core.programs import locate
+from gofer.core.command.programs import locate
 from gofer.core.queue_home import spool_folder
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed

@@ -26,7 +26,7 @@ class RunSecrets(NamedTuple):
     this machine. `folders` are the same for the stores of mapped folders, by folder name. `secrets` are the
     names of the variables in `environment` whose values no log may show. `files` are files of the code that
     nobody else may read: see `gofer.core.secrets.secret_files`. `limits` are those of the submitting shell,
-    as gofer.core.process_limits reads them; None where the machine's own apply.
+    as gofer.core.command.process_limits reads them; None where the machine's own apply.
     """
 
     # Types that Python 3.8 can evaluate: gofer.remote.calls decodes by them.

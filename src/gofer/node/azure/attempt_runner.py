@@ -6,16 +6,18 @@ import os
 import sys
 from typing import Any, Dict, NamedTuple, Optional, Set
 
-from gofer.core import run_layout, trees
+from gofer.core import run_layout
+from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
-from gofer.node import work_folders
 from gofer.node.azure.log_forwarder import LogForwarder
 from gofer.node.azure.runner import AzureNode
 from gofer.node.azure.service_mpi import ServiceMpirun
 from gofer.node.azure.share import AzureShare, row_values
 from gofer.node.azure.termination import AzureTermination
+from gofer.node.code import work_folders
+from gofer.node.code.stage import stage
 from gofer.node.folders.mapped import FolderContext, MappedFolders
 from gofer.node.kept.keeper import KEPT_BYTES
 from gofer.node.kept.limit import Keeping
@@ -25,7 +27,6 @@ from gofer.node.rendezvous.base import EXIT, Membership
 from gofer.node.rendezvous.objects import ObjectRendezvous
 from gofer.node.rendezvous.peer_messages import MESSAGES_FOLDER, Terminated
 from gofer.node.rendezvous.peer_monitor import PeerMonitor
-from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.uploader.node_uploader import NodeUploader
 from gofer.node.uploader.restore import EarlierOutputs

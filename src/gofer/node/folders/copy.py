@@ -22,7 +22,8 @@ import stat
 import threading
 from typing import Any, Iterator, List, Mapping, Set
 
-from gofer.core import files, private_folder, trees
+from gofer.core import files, private_folder
+from gofer.core.code import trees
 from gofer.core.parallel import ProgressTally, SendMessage, each
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders.remote import RemoteFolder, explain, is_executable, is_gone, is_marker, stamp_ns

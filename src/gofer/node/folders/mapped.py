@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set
 
-from gofer.core import folder_modes, private_folder, trees
+from gofer.core import folder_modes, private_folder
+from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeRequest
 from gofer.node import cancellable_task

@@ -13,14 +13,15 @@ import select
 import time
 from typing import Callable, Dict, List, NamedTuple, Set
 
-from gofer.core import files, run_layout, trees
-from gofer.node import working_copy
+from gofer.core import files, run_layout
+from gofer.core.code import trees
+from gofer.node.code import working_copy
+from gofer.node.code.working_copy import Contents, Stamp
 from gofer.node.events import EventLog
 from gofer.node.helper_process import HelperProcess
 from gofer.node.kept import records, rules
 from gofer.node.kept.records import KeptFile
 from gofer.node.kept.rules import Candidate, KeepRules, KeptSelection, size_text
-from gofer.node.working_copy import Contents, Stamp
 
 # The pause before the first scan. Each further pause is twice as long, up to the longest.
 _FIRST_S = 5.0

@@ -13,7 +13,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from gofer.core import files, private_folder
 from gofer.core.json_text import parse_json
-from gofer.node.working_copy import Contents
+from gofer.node.code.working_copy import Contents
 
 _FOLDER = "copies"
 # The shared records that this process has written.

@@ -12,12 +12,15 @@ import os
 import stat
 from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
-from gofer.core import files, private_folder, run_layout, trees
+from gofer.core import files, private_folder, run_layout
+from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.outcome import Outcome
 from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.core.states import Reason, State
-from gofer.node import continued_files, spawn, working_copy
+from gofer.node import continued_files, spawn
+from gofer.node.code import working_copy
+from gofer.node.code.working_copy import Changes, Contents
 from gofer.node.events import Event, EventLog
 from gofer.node.exit_record import AttemptFailed
 from gofer.node.kept import copy_record, records, rules, stayed
@@ -29,7 +32,6 @@ from gofer.node.kept.rules import Candidate, KeepRules, size_text
 from gofer.node.kept.same_contents import same_as_code
 from gofer.node.kept.tally import FileTally
 from gofer.node.task import Task
-from gofer.node.working_copy import Changes, Contents
 
 # The folder of working copies that exceed the limit, and the file that counts the kept bytes of a group.
 KEPT = "kept"

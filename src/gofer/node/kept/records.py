@@ -13,7 +13,7 @@ from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Nam
 
 from gofer.core import files
 from gofer.core.json_text import parse_json
-from gofer.node import working_copy
+from gofer.node.code import working_copy
 
 # Where a listed file is: in the run's folder, or in the working copy that stayed on the node.
 FILES = "files"

@@ -11,11 +11,11 @@ import os
 import stat
 from typing import Dict, FrozenSet, List, NamedTuple, Optional, Set, Tuple
 
-from gofer.core import junk
+from gofer.core.code import junk
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.secret_files import looks_like_secret
+from gofer.node.code.working_copy import Changes, Contents, Stamp
 from gofer.node.kept.records import SECRET, SPECIAL
-from gofer.node.working_copy import Changes, Contents, Stamp
 
 OUTPUTS_FOLDER = "outputs"
 DEFAULT_LIMIT_BYTES = 2 * 1024**3

@@ -10,12 +10,12 @@ import os
 import stat
 from typing import Iterable, List, Set
 
-from gofer.core.manifest import ManifestEntry, load
-from gofer.core.packs import CHUNK_BYTES
-from gofer.core.snapshot_names import ManifestError
-from gofer.node.stage import code_reader
+from gofer.core.code.manifest import ManifestEntry, load
+from gofer.core.code.packs import CHUNK_BYTES
+from gofer.core.code.snapshot_names import ManifestError
+from gofer.node.code.stage import code_reader
+from gofer.node.code.working_copy import Contents
 from gofer.node.task import Task
-from gofer.node.working_copy import Contents
 
 # Reading more than this would delay the end of a run; the files beyond it are kept.
 _MOST_BYTES = 256 * 1024**2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterable, Optional
 
-from gofer.core import trees
+from gofer.core.code import trees
 
 
 def name_of(run_id: str, attempt: int, node: int) -> str:

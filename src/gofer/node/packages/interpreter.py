@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Dict, List, Mapping, NamedTuple, Optional
 
-from gofer.core.programs import locate
+from gofer.core.command.programs import locate
 from gofer.node.cancellable_task import WorkFailed
 
 _OLDEST = (3, 8)

@@ -14,6 +14,8 @@ from gofer.core.launch import NodePlace
 from gofer.core.parallel import SendMessage
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
+from gofer.node.code.project_environments import UV_ENVIRONMENT, show_venv
+from gofer.node.code.working_copy import read_code
 from gofer.node.events import Event
 from gofer.node.packages import archive, pyproject, tools
 from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment, complete
@@ -21,9 +23,7 @@ from gofer.node.packages.interpreter import find_interpreter
 from gofer.node.packages.package_files import CONDA, PYPROJECT, UV, PackageFile, find
 from gofer.node.packages.pyproject import write_metadata
 from gofer.node.packages.recipe import Recipe, RecipeInput, make_recipe
-from gofer.node.project_environments import UV_ENVIRONMENT, show_venv
 from gofer.node.task import Task
-from gofer.node.working_copy import read_code
 from gofer.objects.facts import ObjectsError
 
 # Set for set-up and command: the file whose packages are provided. With it, the set-up of a project that was

@@ -13,7 +13,7 @@ import subprocess
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from gofer.core import files, prune
-from gofer.core.programs import locate
+from gofer.core.command.programs import locate
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.packages.cache import ENVIRONMENT, CachedEnvironment
 from gofer.node.packages.package_files import CONDA, LOCK, UV

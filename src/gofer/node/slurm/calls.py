@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 from gofer.core import files, private_folder
+from gofer.core.command.programs import CompletedProgram, run_program
 from gofer.core.json_text import parse_count
-from gofer.core.programs import CompletedProgram, run_program
 
 _TIMEOUT_S = 60.0
 _SITE_MAX_AGE_S = 86400.0

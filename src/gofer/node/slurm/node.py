@@ -14,12 +14,14 @@ import threading
 import time
 from typing import Any
 
-from gofer.core import files, private_folder, processes, run_layout, trees
+from gofer.core import files, private_folder, processes, run_layout
+from gofer.core.code import trees
 from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
-from gofer.node import work_folders
+from gofer.node.code import work_folders
+from gofer.node.code.stage import stage
 from gofer.node.folders.mapped import FolderContext, MappedFolders
 from gofer.node.kept.keeper import KEPT, KEPT_BYTES
 from gofer.node.kept.limit import Keeping
@@ -31,7 +33,6 @@ from gofer.node.slurm.handoff import PRIVATE, Handoff
 from gofer.node.slurm.rendezvous import SlurmRendezvous
 from gofer.node.slurm.share import SlurmShare, own_environment, read_share, row_values
 from gofer.node.slurm.termination import SlurmTermination
-from gofer.node.stage import stage
 from gofer.node.task import Task
 from gofer.node.uploader.node_uploader import NodeUploader
 from gofer.node.uploader.restore import EarlierOutputs

@@ -15,8 +15,8 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core import files, run_layout
+from gofer.core.code.trees import remove_tree
 from gofer.core.parallel import SendMessage, each
-from gofer.core.trees import remove_tree
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.events import Event, FolderProgress

@@ -200,7 +200,7 @@ def check_queue(queue_home: str) -> Iterator[Check]:
     """Check this machine's queue: whether a supervisor works it off, and whether ended runs left
     processes.
     """
-    from gofer.node.work_folders import long_root
+    from gofer.node.code.work_folders import long_root
     from gofer.queue import wake
     from gofer.queue.database import Queue
 

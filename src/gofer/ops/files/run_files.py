@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
-from gofer.core import trees
+from gofer.core.code import trees
 from gofer.core.parallel import parallel_map
 from gofer.errors import KeyNotFound, StoreError, UsageError
 from gofer.node.folders import remote

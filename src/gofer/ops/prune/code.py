@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gofer.backends.base import Prunable, PruneBounds
 from gofer.core import run_layout as names
-from gofer.core.manifest import ManifestError, read_packs
+from gofer.core.code.manifest import ManifestError, read_packs
+from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
 from gofer.core.parallel import parallel_map
-from gofer.core.snapshot_names import index_key, manifest_key, pack_key
 from gofer.errors import CheckFailed, KeyNotFound
 from gofer.model.ids import split_row
 from gofer.model.run import RunRecord

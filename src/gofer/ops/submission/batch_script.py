@@ -11,7 +11,7 @@ import msgspec
 from gofer.backends import registry
 from gofer.config import batch_script, sbatch_options
 from gofer.config.sbatch_options import SbatchOption
-from gofer.core.programs import locate
+from gofer.core.command.programs import locate
 from gofer.errors import CheckFailed, UsageError
 from gofer.ops.messages import Message, Warning
 from gofer.ops.submission import entry_point

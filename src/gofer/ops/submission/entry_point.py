@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gofer.core.programs import locate
-from gofer.core.rows import placeholders
+from gofer.core.command.programs import locate
+from gofer.core.command.rows import placeholders
 from gofer.errors import CheckFailed
-from gofer.node.project_environments import is_environment
+from gofer.node.code.project_environments import is_environment
 from gofer.ops.submission.code_folder import workdir
 from gofer.ops.submission.left_out import advise_include
 from gofer.text import did_you_mean, quote_word

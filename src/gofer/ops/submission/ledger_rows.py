@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gofer.core import output_word
+from gofer.core.command import output_word
 from gofer.core.files import encode
 from gofer.core.states import State
 from gofer.model.ids import row_id

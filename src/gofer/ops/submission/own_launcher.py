@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gofer.core.command_launcher import ACCELERATE, DEEPSPEED_NO_SSH, FABRIC, detect, refusal, skip_wrappers
+from gofer.core.command.command_launcher import (
+    ACCELERATE,
+    DEEPSPEED_NO_SSH,
+    FABRIC,
+    detect,
+    refusal,
+    skip_wrappers,
+)
 from gofer.errors import CheckFailed
 from gofer.ops.messages import Message
 

@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.core.editable import below, find_editables
-from gofer.node.project_environments import is_environment
-from gofer.node.project_paths import PATH_LISTS
+from gofer.core.code.editable import below, find_editables
+from gofer.node.code.project_environments import is_environment
+from gofer.node.code.project_paths import PATH_LISTS
 from gofer.ops.messages import Hint, Warning
 from gofer.ops.submission import entry_point
 
@@ -188,7 +188,7 @@ def _name_other_installs(session: Session, job: Job, folder: Path, environments:
 
 def _name_compiled(session: Session, job: Job, folder: Path, taken: Snapshot) -> None:
     """Warn about a compiled module in the project that is left out. An editable install of the project would
-    have it, but the run imports the project from its working copy: see gofer.node.project_paths.
+    have it, but the run imports the project from its working copy: see gofer.node.code.project_paths.
     """
     left = [one.path for one in taken.left_out().entries if one.path.endswith(_COMPILED)]
     places = find_editables(job.command, session.environ, str(folder)).folders if left else ()

@@ -239,7 +239,7 @@ def _on_its_machine(session: Session, row: RunRow, record: RunRecord, draft: Dra
 
 def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]:
     """The files of the old run that are not restored because the new run's code has them."""
-    from gofer.core.manifest import ManifestError, load
+    from gofer.core.code.manifest import ManifestError, load
     from gofer.ops.files.run_files import lists_of
 
     if new.snapshot is None or row.kind == "group":
@@ -284,8 +284,8 @@ def _git(store: Store, record: RunRecord) -> bytes | None:
 
 def _read(store: Store, key: str) -> bytes:
     """The object. StoreError when it is larger than anything that gofer writes there."""
-    from gofer.core.packs import read_object
-    from gofer.core.snapshot_names import ManifestError
+    from gofer.core.code.packs import read_object
+    from gofer.core.code.snapshot_names import ManifestError
 
     try:
         return read_object(store.get_range, key)
@@ -298,8 +298,8 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
 
     KeyNotFound when the code is gone from both stores.
     """
-    from gofer.core.manifest import read_packs
-    from gofer.core.snapshot_names import index_key, manifest_key, pack_key
+    from gofer.core.code.manifest import read_packs
+    from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
     from gofer.snapshot.inventory import refresh_manifest
     from gofer.snapshot.removal_notice import wait_for_removal
 
@@ -319,7 +319,7 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
 
 def _differences(old_store: Store, new_store: Store, old: str | None, new: str | None) -> list[str]:
     """`added x`, `removed y`, `changed z` between two snapshots."""
-    from gofer.core.manifest import ManifestError, differences, load
+    from gofer.core.code.manifest import ManifestError, differences, load
 
     if old is None or new is None:
         return []

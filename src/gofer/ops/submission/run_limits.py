@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gofer.core.process_limits import read_limits, too_low
+from gofer.core.command.process_limits import read_limits, too_low
 from gofer.ops.messages import Hint, Warning
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from gofer._version import __version__
 from gofer.backends import registry
 from gofer.config.jobs import JobFlags, build_job, job_nodes
 from gofer.config.references import holds_reference, is_secret
-from gofer.core import launch, output_word
+from gofer.core import launch
 from gofer.core import run_layout as names
+from gofer.core.command import output_word
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
 from gofer.errors import CheckFailed, LedgerError

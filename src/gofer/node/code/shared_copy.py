@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from typing import Callable, Iterator
 
-from gofer.core import run_layout, trees
+from gofer.core import run_layout
+from gofer.core.code import trees
 from gofer.node.task import Task
 
 

@@ -13,7 +13,7 @@ import shutil
 import tarfile
 from typing import Iterator
 
-from gofer.core.snapshot_names import ManifestError
+from gofer.core.code.snapshot_names import ManifestError
 
 _NAME = re.compile(r"(?:config|HEAD|packed-refs|shallow|index|(?:objects|refs)(?:/[A-Za-z0-9][\w.-]*)*)")
 _MOST_BYTES = 1 << 30

@@ -25,7 +25,8 @@ import stat
 import time
 from typing import Any, Iterator, List, Mapping, Optional
 
-from gofer.core import files, private_folder, trees
+from gofer.core import files, private_folder
+from gofer.core.code import trees
 from gofer.core.node_request import NodeRequest
 from gofer.core.private_folder import ForeignFolder
 from gofer.core.queue_home import WORK_DIR_VARIABLE
@@ -69,7 +70,7 @@ def copies_folder(queue_home: str, request_id: str, request: NodeRequest, *, is_
     """The folder for working copies of a request; created if absent. Idempotent.
 
     When no short folder can be used, this is a longer one. Never raises: an agent that writes there reports
-    what is wrong with the disk. Other machines need not see the folder: see gofer.node.shared_copy.
+    what is wrong with the disk. Other machines need not see the folder: see gofer.node.code.shared_copy.
     """
     found = _linked(queue_home, request_id)
     try:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-from gofer.core import trees
-from gofer.node import beside_copy, working_copy
+from gofer.core.code import trees
+from gofer.node.code import beside_copy, working_copy
+from gofer.node.code.stage import stage
+from gofer.node.code.working_copy import Changes, Contents
 from gofer.node.kept import copy_record
-from gofer.node.stage import stage
 from gofer.node.task import Task
-from gofer.node.working_copy import Changes, Contents
 
 
 class RowFolders:

@@ -11,8 +11,8 @@ import functools
 import os
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
-from gofer.core.editable import below, find_editables, real_path
-from gofer.node.project_environments import UV_ENVIRONMENT, is_linked
+from gofer.core.code.editable import below, find_editables, real_path
+from gofer.node.code.project_environments import UV_ENVIRONMENT, is_linked
 
 # Variables that every program reads as a list of folders.
 PATH_LISTS = (

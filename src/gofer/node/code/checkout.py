@@ -12,11 +12,11 @@ import shutil
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
-from gofer.core import file_times
-from gofer.core.file_times import FileTimes
-from gofer.core.manifest import Manifest, ManifestEntry, load
-from gofer.core.packs import CHUNK_BYTES, Read, read_blobs, read_object
-from gofer.core.snapshot_names import ManifestError
+from gofer.core.code import file_times
+from gofer.core.code.file_times import FileTimes
+from gofer.core.code.manifest import Manifest, ManifestEntry, load
+from gofer.core.code.packs import CHUNK_BYTES, Read, read_blobs, read_object
+from gofer.core.code.snapshot_names import ManifestError
 
 _STALE_S = 24 * 3600.0
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

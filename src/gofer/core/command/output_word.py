@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import List, Mapping, Sequence
 
-from gofer.core.rows import substitute
+from gofer.core.command.rows import substitute
 
 NAME = "output"
 _OUTPUT = re.compile(r"^\{output\}(?=/|\Z)|(?<==)\{output\}")

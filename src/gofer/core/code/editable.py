@@ -15,7 +15,7 @@ import re
 import time
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
-from gofer.core.programs import locate
+from gofer.core.command.programs import locate
 
 _MOST_BYTES = 1 << 20
 # For how long a change to an environment may be overlooked.

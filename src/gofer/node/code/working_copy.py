@@ -10,7 +10,7 @@ import os
 import stat
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from gofer.core import trees
+from gofer.core.code import trees
 
 # Inode, size, mtime and ctime in nanoseconds, mode. For a folder only the mode is compared.
 Stamp = Tuple[int, int, int, int, int]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
 
-from gofer.core.packs import (
+from gofer.core.code.packs import (
     CHUNK_BYTES,
     BlobRange,
     Read,
@@ -25,7 +25,7 @@ from gofer.core.packs import (
     read_object,
     read_places,
 )
-from gofer.core.snapshot_names import ManifestError, compute_id, decode_name, encode_name, manifest_key
+from gofer.core.code.snapshot_names import ManifestError, compute_id, decode_name, encode_name, manifest_key
 
 __all__ = [
     "FORMAT",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Sequence, Set
 
-from gofer.core import trees
+from gofer.core.code import trees
 from gofer.core.outcome import Outcome
 from gofer.node import background
 

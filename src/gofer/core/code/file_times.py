@@ -14,8 +14,8 @@ import zlib
 from array import array
 from typing import NamedTuple, Sequence, Tuple
 
-from gofer.core.manifest import Manifest
-from gofer.core.snapshot_names import ManifestError
+from gofer.core.code.manifest import Manifest
+from gofer.core.code.snapshot_names import ManifestError
 
 _MAGIC = b"gofer file times 1\n"
 _HASH_LENGTH = 64

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
-from gofer.core.command_launcher import (
+from gofer.core.command.command_launcher import (
     ACCELERATE,
     DEEPSPEED_NO_SSH,
     MODULE_OPTION,

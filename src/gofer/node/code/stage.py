@@ -6,10 +6,10 @@ import os
 from typing import Any, Callable, Mapping
 
 from gofer.core import files, run_layout
-from gofer.core.packs import Read, read_object
-from gofer.core.snapshot_names import ManifestError
-from gofer.node import checkout
-from gofer.node.project_environments import link_environments
+from gofer.core.code.packs import Read, read_object
+from gofer.core.code.snapshot_names import ManifestError
+from gofer.node.code import checkout
+from gofer.node.code.project_environments import link_environments
 from gofer.node.task import Task
 from gofer.objects import open_objects
 from gofer.objects.facts import ObjectNotFound, ObjectsError
@@ -29,7 +29,7 @@ def stage(task: Task) -> None:
     times_key = run_layout.times_key(task.request.id) if task.origin.get("file_times") else None
     checkout.restore(read, snapshot, task.code, times_key=times_key)
     if task.origin.get("git"):
-        from gofer.node import git_folder  # few runs need it
+        from gofer.node.code import git_folder  # few runs need it
 
         git_folder.unpack(read_object(read, run_layout.git_key(task.request.id)), task.code)
     link_environments(task.origin, task.code)

@@ -11,7 +11,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Tuple
 
 from gofer.core import json_text
-from gofer.core.snapshot_names import ManifestError, index_key, pack_key
+from gofer.core.code.snapshot_names import ManifestError, index_key, pack_key
 
 # A longer file is cut into pieces of this length, so that memory never holds more at once.
 CHUNK_BYTES = 16 * 1024 * 1024

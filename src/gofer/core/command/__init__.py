@@ -1,0 +1,1 @@
+"""The command of a run: launchers, placeholders, programs, process limits."""
