@@ -28,6 +28,10 @@ def entry() -> None:
     except OSError as error:
         status = _cannot_write(error, status)
     _drop_unwritten_talk()
+    if status == _INTERRUPTED:
+        # CPython notes an interrupt that arrives inside `eval`, which every NamedTuple uses, and `python -m`
+        # then dies of SIGINT although the interrupt was handled. stdout and stderr are flushed already.
+        os._exit(status)
     gc.freeze()  # the process is about to end, so skip the garbage collection of its objects
     sys.exit(status)
 
