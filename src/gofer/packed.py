@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.errors import KeyNotFound
-from gofer.ops.data.list import missing
+from gofer.ops.data.contents import missing
 from gofer.ops.data.places import resolve
 from gofer.ops.session import Session
 from gofer.transfer.packs.folder import FolderOfPacks, read_folder

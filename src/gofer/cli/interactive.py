@@ -13,7 +13,7 @@ from gofer.cli.request import build_request
 from gofer.config.jobs import job_values
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
-from gofer.ops.runs.exit_status import exit_status
+from gofer.ops.runs.failures import exit_status
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.runs.shell import wait_inside
 from gofer.ops.runs.why import why

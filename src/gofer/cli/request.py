@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
-from gofer.ops.submission.standard_input import read_all
 from gofer.ops.submission.submit import SubmitRequest
+from gofer.ops.submission.submitting_shell import read_all
 from gofer.text import parse_duration_s
 
 if TYPE_CHECKING:

@@ -330,7 +330,7 @@ class Session:
     def _context(self, target: Target, store_url: str, placement: str) -> BackendContext:
         from gofer.backends import registry
         from gofer.backends.kind import BackendContext
-        from gofer.ops.submission.image_use import complete_image
+        from gofer.ops.images.wrap import complete_image
         from gofer.storage.base import Delegates, OnDisk, OnMachine
         from gofer.transport.machine import LocalMachine
         from gofer.transport.ssh import reach

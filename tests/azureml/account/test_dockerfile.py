@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gofer.errors import ConfigError, UsageError
-from gofer.ops.images.dockerfile import Wrapping, dockerfile, wrapped_name
+from gofer.ops.images.build import Wrapping, dockerfile, wrapped_name
 
 GOLDEN = Path(__file__).parent / "golden" / "Dockerfile"
 BASE = "reg.invalid/me/env:1@sha256:" + "0" * 64

@@ -14,7 +14,7 @@ from gofer.config.stores import StoreOptions
 from gofer.objects.azure_auth import VERSION, SharedKey, make_sas, sas_fields, signature
 from gofer.objects.azure_auth import SasTerms as Terms
 from gofer.ops.session import Session
-from gofer.ops.submission.credential_period import lent_s
+from gofer.ops.submission.credential_lifetimes import lent_s
 from gofer.ops.submission.submit import SubmitRequest, _private, make_draft
 from gofer.storage.azure import AzureStore
 from gofer.storage.open import open_store

@@ -11,9 +11,9 @@ from unit.cli.runs import a_group, a_run
 
 from gofer.cli.output.describe import describe
 from gofer.ops.runs.failures import FirstFailure
+from gofer.ops.runs.node_reports import NodeUse
 from gofer.ops.runs.query import FailedRow, RunDetails
 from gofer.ops.runs.run_folder import GpuUse
-from gofer.ops.runs.usage import NodeUse
 from gofer.text import quote_command
 from gofer.tracking.ledger import RunRow
 

@@ -8,7 +8,7 @@ import pytest
 from unit.cli.runs import NOW, a_group, a_run
 
 from gofer.cli.output.describe import ended_line
-from gofer.ops.runs.exit_status import exit_status, status_of
+from gofer.ops.runs.failures import exit_status, status_of
 from gofer.ops.session import Session
 
 

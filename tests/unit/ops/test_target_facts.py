@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gofer.ops.settings.target_facts import fact
+from gofer.ops.runs.target_views import fact
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from gofer.text import format_duration, format_local_time
 
 if TYPE_CHECKING:
     from gofer.ops.runs.failures import FirstFailure
+    from gofer.ops.runs.node_reports import NodeUse
     from gofer.ops.runs.query import RunDetails
-    from gofer.ops.runs.usage import NodeUse
     from gofer.tracking.ledger import RunRow
 
 _SNAPSHOT_LETTERS = 12

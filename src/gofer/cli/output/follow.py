@@ -10,8 +10,7 @@ from gofer.cli.output.screen import end_log_line, print_message, write
 from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
 from gofer.ops.logs.log_reader import LogReader
-from gofer.ops.runs.exit_status import exit_status
-from gofer.ops.runs.failures import find_first_failure
+from gofer.ops.runs.failures import exit_status, find_first_failure
 from gofer.ops.runs.observe import wait
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gofer.errors import KeyNotFound
-from gofer.ops.data.list import missing
+from gofer.ops.data.contents import missing
 from gofer.transfer import LocalEnd, Notes, StoreEnd, plan, run
 from gofer.transfer.packs.fill import LocalFile
 from gofer.transfer.packs.index import FOLDER, Packed

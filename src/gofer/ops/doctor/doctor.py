@@ -137,7 +137,7 @@ def _space(name: str, folder: Path) -> Check:
 
 def _check_target(session: Session) -> Iterator[Check]:
     """Check the target that the next submission would use."""
-    from gofer.ops.settings.target_facts import fact
+    from gofer.ops.runs.target_views import fact
 
     target = session.settings.target(session.target)
     backend = session.backend(target.name)

@@ -70,7 +70,7 @@ def _targets(session: Session, kind: str, name: str | None) -> list[Target]:
 def _stores(session: Session, targets: list[Target], scheme: str, *, is_named: bool) -> list[str]:
     """The names of the stores to check. Stores that hold runs come first."""
     from gofer.config.folders import folders_of
-    from gofer.ops.data.store_facts import store_names
+    from gofer.ops.data.store_check import store_names
 
     wanted = [target.store for target in targets]
     for target in targets:
@@ -131,7 +131,7 @@ def _permissions(session: Session, name: str, *, holds_runs: bool) -> Iterator[C
 
 
 def _sas_left(session: Session, name: str) -> str:
-    from gofer.ops.data.store_facts import time_left
+    from gofer.ops.data.store_check import time_left
 
     store: Store = session.store(name)
     left = time_left(getattr(store, "sas_expires_at", None))

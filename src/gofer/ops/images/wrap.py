@@ -1,7 +1,8 @@
-"""Wrap an image for Singularity: write the Dockerfile, build the image, push it, and record it.
+"""Images wrapped for Singularity: wrap, push, record and list them, and choose the image of a target.
 
 An image is not wrapped again if digest, steps and bases are the same as before. The records of this user, or
-the label of the wrapped image in its registry, tell this.
+the label of the wrapped image in its registry, tell this. `image:` of a target may name an entry of
+`dockers:`; its runs then use the wrapped image if the target needs one.
 """
 
 from __future__ import annotations
@@ -14,25 +15,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from gofer.backends.registry import capabilities_of
 from gofer.config.dockers import Docker, docker, docker_names
 from gofer.core import private_folder
-from gofer.errors import CredentialError, GoferError, UsageError
+from gofer.errors import CheckFailed, CredentialError, GoferError, UsageError
 from gofer.model.decode import decode
-from gofer.ops.images.builder import build_words, find_builder, push_words
-from gofer.ops.images.dockerfile import (
+from gofer.ops.images.build import (
     HEAD,
     INSTALLER,
     LABEL,
     VALIDATOR,
     Wrapping,
+    build_words,
     dockerfile,
+    find_builder,
+    push_words,
     wrapped_name,
 )
 from gofer.text import quote_command
 
 if TYPE_CHECKING:
+    from gofer.backends.base import Capabilities
     from gofer.config.paths import Paths
-    from gofer.ops.images.builder import Builder
+    from gofer.ops.images.build import Builder
     from gofer.ops.session import Session
 
 
@@ -261,3 +266,44 @@ class ImageRecords:
             return decode(self._path.read_bytes(), dict[str, Wrapped]) or {}
         except OSError:
             return {}
+
+
+def complete_image(session: Session, capabilities: Capabilities) -> str | None:
+    """The image that a target names: for an entry of `dockers:`, its complete name. Calls no service.
+
+    If a wrapped image is needed and does not exist yet, the image itself is used, so that commands that only
+    read work. `check_image` checks it before a run is sent.
+    """
+    found = _named(session, capabilities)
+    if found is None:
+        return capabilities.image
+    if found.sing_wrap and capabilities.is_image_wrapped:
+        kept = wrapped_of(session, found)
+        return kept.image if kept else found.pinned
+    return found.pinned
+
+
+def check_image(session: Session, target: str) -> None:
+    """CheckFailed when runs of the target need a wrapped image that is not in its registry."""
+    capabilities = capabilities_of(session.settings.target(target))
+    found = _named(session, capabilities)
+    if found is None or not (found.sing_wrap and capabilities.is_image_wrapped):
+        return
+    kept = wrapped_of(session, found)
+    if kept is None:
+        raise CheckFailed(
+            f"the image `{found.name}` of the target `{target}` must be wrapped for Singularity, and is not",
+            hint=f"`gofer image wrap {found.name} --push`",
+        )
+    if not kept.is_pushed:
+        raise CheckFailed(
+            f"the wrapped image `{kept.image}` of the target `{target}` is only on this machine",
+            hint=f"`gofer image wrap {found.name} --push`",
+        )
+
+
+def _named(session: Session, capabilities: Capabilities) -> Docker | None:
+    image = capabilities.image
+    if image is None or image not in docker_names(session.settings):
+        return None
+    return docker(session.settings, image)

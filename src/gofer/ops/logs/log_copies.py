@@ -2,28 +2,33 @@
 
 Files that only grow (logs, events) get their new bytes appended; other files are replaced. A killed copy
 leaves the beginning of a growing file, or the old or new version of another file.
+
+In a folder such as /tmp, another user can place a link where gofer is about to write, and so make gofer
+overwrite a file of the person. `make_parent` and `open_to_extend` refuse folders behind links of other users,
+and never open a file through a link.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from gofer.core import run_layout as names
 from gofer.core.files import encode, read_json, write_whole
 from gofer.core.parallel import parallel_map
 from gofer.errors import StoreError
-from gofer.ops.files.own_files import make_parent, open_to_extend
 from gofer.ops.logs.log_bytes import CHUNK, ServiceLog, StoredLog, read_forward
 
 if TYPE_CHECKING:
     from gofer.backends.base import LogService
     from gofer.storage.base import ObjectInfo, Store
     from gofer.tracking.ledger import RunRow
+
 
 # This many bytes are read again and compared, to notice a local file that is not the beginning of the remote
 # file.
@@ -38,6 +43,7 @@ _COMPLETE = ".complete"
 _IGNORE = ".gitignore"
 _SETTLED_S = 2.0
 _UNSETTLED_S = 1e-3
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class MirrorResult(NamedTuple):
@@ -203,3 +209,42 @@ def _extend_copy(log: ServiceLog, path: Path) -> Path:
             file.seek(0)
             _append(file.write, read_forward(log))
     return path
+
+
+def make_parent(path: Path, folder: Path) -> None:
+    """Make the folders from `folder` down to the file; StoreError for a link that belongs to another user,
+    and for a folder of another user in one that everybody can write: its owner could replace what is in it.
+
+    The two folders above `folder` are checked as well, since logs go to `assets/<id>/attempts`.
+    """
+    inner = [one for one in path.parents if one == folder or folder in one.parents]
+    for one in reversed([*inner, *list(folder.parents)[:2]]):
+        if one.is_symlink() and one.lstat().st_uid not in (os.getuid(), 0):
+            raise StoreError(
+                f"`{one}` is a link that belongs to another user", hint="remove it, or work in another folder"
+            )
+        one.mkdir(parents=True, exist_ok=True)
+        if one.stat().st_uid not in (os.getuid(), 0) and one.parent.stat().st_mode & stat.S_IWOTH:
+            raise StoreError(
+                f"`{one}` belongs to another user, in a folder that everybody can write",
+                hint="work in another folder",
+            )
+
+
+def open_to_extend(path: Path) -> BinaryIO:
+    """Open a file for reading and appending; it is created if absent. A link, a pipe or a file with hard
+    links is removed first, so that no other file can be changed.
+    """
+    try:
+        descriptor = os.open(path, _OPEN, 0o666)
+    except OSError:
+        if not path.is_symlink():
+            raise
+        path.unlink()
+        descriptor = os.open(path, _OPEN | os.O_EXCL, 0o666)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+        os.close(descriptor)
+        path.unlink()
+        descriptor = os.open(path, _OPEN | os.O_EXCL, 0o666)
+    return os.fdopen(descriptor, "r+b")

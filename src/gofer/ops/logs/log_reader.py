@@ -1,23 +1,29 @@
 """Read the logs of one run: tail, read, follow and copy them. The command line and the Python API use it.
 
 A run has logs in its store, one of each rank, once its agent has started them. Jobs that gofer did not start
-have none, nor have runs whose image or node did not start. For these, the log of the service says why.
+have none, nor have runs whose image or node did not start. For these, the log of the service says why. The
+secrets of a run that this machine can look up are masked in what is printed.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core import run_layout as names
 from gofer.core.log_lines import last_states
-from gofer.errors import BackendError, CredentialError, UsageError
+from gofer.core.secrets.mask import NO_SECRETS, SecretMask
+from gofer.errors import BackendError, CredentialError, GoferError, UsageError
+from gofer.model.run import RunRecord
 from gofer.ops.logs.log_bytes import LocalLog, LogBytes, read_before, read_forward, read_tail
 from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, ServiceLogs, StoredLogs
 from gofer.ops.messages import Warning
-from gofer.ops.runs.run_secrets import mask_of
+from gofer.ops.runs.run_folder import decode
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.text import count_runs
 
@@ -27,8 +33,10 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
+
 # For a group, `fetch` copies the logs of at most this many failed rows: a person reads no more.
 FETCHED_ROWS = 10
+_MOST_FILES = 100
 
 
 class LogCopies(NamedTuple):
@@ -215,3 +223,51 @@ def fetch_records(folder: RunFolder, destination: Path) -> list[Path]:
 
 def _is_record(key: str) -> bool:
     return key.endswith(".log") or key.rpartition("/")[2] in (names.EXIT, names.EVENTS)
+
+
+def mask_of(session: Session, row: RunRow) -> SecretMask:
+    """A mask for the secret values of the job's `env`, such as that of `${secret:NAME}`, and of its files.
+
+    A record holds references and paths, not values. So a value that this machine cannot look up, or that has
+    changed, is not masked.
+    """
+    owner = session.ledger.get(row.group_id or row.id)
+    if owner is None or (b"${" not in owner.record and b"secret_files" not in owner.record):
+        return NO_SECRETS
+    record = decode(owner.record, RunRecord)
+    if record is None:
+        return NO_SECRETS
+    return SecretMask([*_variables(session, record), *_in_files(record)])
+
+
+def _variables(session: Session, record: RunRecord) -> Iterator[str]:
+    from gofer.config.references import is_secret
+
+    for name, text in record.job.env.items():
+        with suppress(GoferError):
+            if is_secret(name, text):
+                yield session.settings.resolve(text)
+
+
+def _in_files(record: RunRecord) -> Iterator[str]:
+    """The values in the secret files of a run, as the files are in the project now."""
+    origin = record.code
+    if origin is None or not origin.secret_files:
+        return
+    from gofer.core.secrets import secret_files
+    from gofer.core.secrets.secret_files import MOST_BYTES, values_of
+
+    found: dict[str, bytes] = {}
+    for path in origin.secret_files[:_MOST_FILES]:
+        with suppress(OSError, ValueError):
+            found[path] = _read(os.path.join(origin.folder, path), MOST_BYTES)
+    yield from values_of(secret_files.encode(found))
+
+
+def _read(path: str, length: int) -> bytes:
+    """The beginning of a file; OSError if it is not a regular file. Does not wait for a pipe."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(f"{path} is not a file")
+        return file.read(length)

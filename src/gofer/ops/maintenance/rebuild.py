@@ -1,10 +1,12 @@
-"""Rebuild the ledger from the stores: every run in them, in the state that its folder proves."""
+"""Find the runs in the stores, each in the state that its folder proves: rebuild the ledger from them, or add
+the runs of other machines to it.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +18,7 @@ from gofer.core.states import State
 from gofer.errors import GoferError, LedgerCorrupt
 from gofer.model.ids import split_row
 from gofer.model.run import RunRecord
-from gofer.ops.messages import Message
+from gofer.ops.messages import Message, Warning
 from gofer.ops.runs.run_folder import (
     ROW_TAGS,
     End,
@@ -30,10 +32,12 @@ from gofer.ops.runs.run_status import AttemptFacts, RunFacts, RunStatus, derive
 from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
 from gofer.tracking.ledger import Ledger, RunRow
 from gofer.tracking.query import Query
+from gofer.tracking.references import tidy
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
+
 
 # How long a submission may take between its line in the ledger and its record in the store.
 _IN_FLIGHT_S = 3600.0
@@ -315,3 +319,61 @@ def _alone(path: Path) -> Iterator[None]:
     with open(path.with_name(f"{path.name}.rebuild"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def discover(session: Session, reference: str | None = None) -> int:
+    """Add runs that are in a store but not in the ledger: all, or those that `reference` may mean.
+
+    Returns how many runs and groups were added. Warns about stores that cannot be read.
+    """
+    word = None if reference is None else tidy(reference)
+    added = 0
+    for store in _stores(session):
+        try:
+            found = find_runs(store, _choice(session, word))
+        except GoferError as error:
+            session.emit(Warning(f"{error.message}"))
+            continue
+        for key in found.broken:
+            session.emit(Warning(f"the record {key} cannot be read and was left out"))
+        rows = [row for row in found.rows if session.ledger.get(row.id) is None]
+        session.ledger.insert(rows)
+        added += sum(row.group_id is None for row in rows)
+    return added
+
+
+def _stores(session: Session) -> Iterator[Store]:
+    """Each store of the settings once. Warns about stores that cannot be opened."""
+    seen = set()
+    for name in [*session.settings.store_names, *_imported(session)]:
+        try:
+            store = session.runs_in(name)
+        except GoferError as error:
+            session.emit(Warning(f"{error.message}"))
+            continue
+        if store.url not in seen:
+            seen.add(store.url)
+            yield store
+
+
+def _imported(session: Session) -> list[str]:
+    """The stores of targets in other tools' files. Files that cannot be read are skipped."""
+    found = []
+    for name in session.settings.provider.names if session.settings.provider else ():
+        with suppress(GoferError):
+            found.append(session.settings.target(name).store)
+    return [name for name in dict.fromkeys(found) if name not in session.settings.store_names]
+
+
+def _choice(session: Session, word: str | None) -> Callable[[list[str]], list[str]]:
+    def choose(owners: list[str]) -> list[str]:
+        unknown = [owner for owner in owners if session.ledger.get(owner) is None]
+        if word is None:
+            return unknown
+        if word == "last":
+            return unknown[-1:]  # ids begin with the time
+        head, _, index = word.rpartition("-")
+        ends = (word, head) if head and index.isdecimal() else (word,)  # `k9qd4x-17` is a row of `k9qd4x`
+        return [one for one in unknown if one.startswith(word) or one.endswith(ends)]
+
+    return choose

@@ -13,7 +13,7 @@ from gofer.core import run_layout as names
 from gofer.model.ids import row_id
 from gofer.ops.logs.log_copies import is_mark
 from gofer.ops.logs.log_sources import ServiceLogs
-from gofer.ops.prune.ended_runs import ended_at
+from gofer.ops.prune.runs import ended_at
 from gofer.ops.submission.ledger_rows import is_adopted
 
 if TYPE_CHECKING:

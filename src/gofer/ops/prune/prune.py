@@ -15,7 +15,7 @@ from gofer.backends.base import KeptPlace, Prunable, PruneBounds
 from gofer.backends.queue_prune import MachinePlace
 from gofer.core.parallel import parallel_map
 from gofer.errors import GoferError, UsageError
-from gofer.ops.prune.ended_runs import EndedRuns, ended_at
+from gofer.ops.prune.runs import EndedRuns, ended_at
 from gofer.ops.submission.ledger_rows import ADOPTED
 from gofer.ops.submission.send import is_here
 from gofer.storage.base import OnMachine
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
+    from gofer.transport.azure.tokens import TokenFiles
 
 
 T = TypeVar("T")
@@ -35,8 +36,9 @@ OLDER_THAN_S = 30 * 86400.0
 # An object that no run names may belong to a run that is just being submitted.
 _YOUNG_S = 86400.0
 _AT_ONCE = 8
-KIND = "part"
-_WHY = "its writer was killed"
+_PART = "part"
+_PART_WHY = "its writer was killed"
+_TOKEN = "token"
 
 
 class PruneRequest(NamedTuple):
@@ -174,7 +176,6 @@ class _Drawing:
 
     def _add_home(self) -> None:
         from gofer.ops.prune.assets import AssetsPlace
-        from gofer.ops.prune.tokens import TokensPlace
 
         session = self._session
         bounds = self._bounds(session.paths.store_dir.as_uri())
@@ -269,7 +270,7 @@ class PartsPlace:
 
     def prunable(self, bounds: PruneBounds) -> list[Prunable]:
         return [
-            Prunable(self._store.url, KIND, info.key, info.size, info.modified, _WHY)
+            Prunable(self._store.url, _PART, info.key, info.size, info.modified, _PART_WHY)
             for info in self._store.list(TEMP_FOLDER)
             if info.modified < bounds.unused_since
         ]
@@ -277,3 +278,26 @@ class PartsPlace:
     def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
         self._store.delete([one.name for one in doomed])
         return list(doomed)
+
+
+class TokensPlace:
+    """The tokens that gofer stores between commands. Valid tokens are not touched."""
+
+    name = "tokens of Azure logins"
+
+    def __init__(self, folder: str, profiles: str) -> None:
+        """`profiles` is the folder with the logins that gofer made."""
+        self._folder = folder
+        self._profiles = profiles
+
+    def prunable(self, bounds: PruneBounds) -> list[Prunable]:
+        return [Prunable(self.name, _TOKEN, *one) for one in self._files().stale(self._profiles)]
+
+    def prune(self, doomed: Sequence[Prunable], bounds: PruneBounds) -> list[Prunable]:
+        self._files().drop_stale([one.name for one in doomed], self._profiles)
+        return list(doomed)
+
+    def _files(self) -> TokenFiles:
+        from gofer.transport.azure.tokens import TokenFiles
+
+        return TokenFiles(self._folder)

@@ -1,22 +1,25 @@
-"""Remove whole runs: their folders in the store, and their rows in the ledger."""
+"""Remove whole runs: their folders in the store and their rows in the ledger. Find which runs have ended, by
+the ledger and by their records, also for places that remove what runs needed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gofer.backends.base import Prunable, PruneBounds
+from gofer.backends.base import Prunable, PruneBounds, RunEnd
 from gofer.core import prune
 from gofer.core import run_layout as names
 from gofer.model.ids import split_row
-from gofer.ops.prune.ended_runs import ended_at
+from gofer.ops.maintenance.rebuild import find_runs
 from gofer.storage.base import OnDisk, OnMachine
 from gofer.tracking.ledger import Ledger
 
 if TYPE_CHECKING:
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
+
 
 KIND = "run"
 REMAINS = "run remains"
@@ -106,3 +109,45 @@ class RunsPlace:
                 owner = split_row(info.key.split("/")[1])[0]
                 found[owner] = found.get(owner, 0) + info.size
         return found
+
+
+class EndedRuns:
+    """Answers from the ledger's rows at the start, and from one store. Any thread may call.
+
+    A run that neither knows has not ended. A run that is open in the ledger has not ended either, whatever
+    the store says: its row must be updated first.
+    """
+
+    def __init__(self, rows: Iterable[RunRow], store: Store) -> None:
+        self._known = {row.id: row for row in rows if row.group_id is None}
+        self._store = store
+
+    def __call__(self, ids: Collection[str], proven: bool) -> Mapping[str, RunEnd]:
+        """See `PruneBounds.ended`; StoreError when the store cannot be read."""
+        rows = {one: self._known.get(one) for one in ids}
+        found = {one: RunEnd(ended_at(row)) for one, row in rows.items() if row is not None and row.is_final}
+        asked = {one for one, row in rows.items() if row is None or (proven and row.is_final)}
+        for one, at in (recorded_ends(self._store, asked) if asked else {}).items():
+            found[one] = RunEnd(found[one].at if one in found else at, is_recorded=True)
+        return found
+
+
+def ended_at(row: RunRow) -> float:
+    """When a run ended. A run that was given up has no end, so the time of the last observation is used."""
+    return row.ended_at or row.observed_at or row.submitted_at
+
+
+def recorded_ends(store: Store, ids: Collection[str]) -> dict[str, float]:
+    """The ended runs and groups among `ids`, according to their own records, with the end of their last
+    run.
+    """
+    wanted = set(ids)
+    by_owner: dict[str, list[RunRow]] = {}
+    for row in find_runs(store, lambda owners: [one for one in owners if one in wanted]).rows:
+        if row.kind == "run":
+            by_owner.setdefault(row.group_id or row.id, []).append(row)
+    return {
+        owner: max(ended_at(row) for row in rows)
+        for owner, rows in by_owner.items()
+        if all(row.is_final for row in rows)
+    }

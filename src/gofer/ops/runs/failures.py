@@ -1,4 +1,6 @@
-"""Explain the state of a run in a sentence, and find the rank that failed first."""
+"""Explain how a run ended: the reason in a sentence, the rank that failed first, and the exit status of a
+command that waits for runs.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,13 @@ from gofer.ops.submission import gpu_oversight
 from gofer.text import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gofer.model.run import RunRecord
     from gofer.ops.runs.run_folder import RunFolder
+    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
+
 
 # A shell reports a child killed by signal n as 128 + n.
 _SHELL_SIGNALS = range(129, 193)
@@ -36,6 +42,7 @@ _LATE_BEFORE = (
     *("set-up reached the time limit", "the time limit was reached "),
     *("set-up ran into the time limit", "the time limit came "),
 )
+_HIGHEST = 255
 
 
 class FirstFailure(NamedTuple):
@@ -119,3 +126,25 @@ def _explain_end(row: RunRow, failure: FirstFailure | None) -> str | None:
             return f"{who}{'was ' if who else ''}killed by {name_signal(code - 128)}"
         return f"{who}exited with {code} (128 + {name_signal(code - 128)})"
     return f"{who}exited with {code}"
+
+
+def exit_status(session: Session, rows: Sequence[RunRow]) -> int:
+    """The highest exit status among the runs; a group counts as its rows."""
+    return max(
+        (_of_group(session, row) if row.kind == "group" else status_of(row) for row in rows), default=0
+    )
+
+
+def status_of(row: RunRow) -> int:
+    """0 when it succeeded, else its command's own exit code, 128 + the signal, or 1 when there is none."""
+    if row.state == "succeeded":
+        return 0
+    code = row.exit_code or 1
+    return min(code if code > 0 else 128 - code, _HIGHEST)
+
+
+def _of_group(session: Session, group: RunRow) -> int:
+    if group.state == "succeeded":
+        return 0
+    bad = [state for state in group.counts if state != "succeeded"]
+    return max((status_of(row) for row in session.ledger.rows_of(group.id, bad)), default=1)

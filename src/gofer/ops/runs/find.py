@@ -29,7 +29,7 @@ def find(session: Session, reference: str, *, target: str | None = None, acts: b
     try:
         return _known(session, reference, target, acts)
     except UnknownName as error:
-        from gofer.ops.maintenance.discover import discover
+        from gofer.ops.maintenance.rebuild import discover
 
         if discover(session, reference):
             return _known(session, reference, target, acts)

@@ -10,9 +10,8 @@ from gofer.core.states import State
 from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.folder_progress import progress
+from gofer.ops.runs.node_reports import NodeUse, node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
-from gofer.ops.runs.usage import NodeUse, node_usage
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk

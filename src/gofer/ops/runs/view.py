@@ -10,6 +10,7 @@ import msgspec
 from gofer.core.states import State
 from gofer.ops.files.results import CameHome, LeftFiles, came_home
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.node_reports import NodeUse, node_usage
 from gofer.ops.runs.run_document import (
     SCHEMA_VERSION,
     AttemptDocument,
@@ -25,7 +26,6 @@ from gofer.ops.runs.run_document import (
     UsageDocument,
 )
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
-from gofer.ops.runs.usage import NodeUse, node_usage
 from gofer.ops.submission.gpu_oversight import saw_none
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk

@@ -15,7 +15,7 @@ from gofer.core.states import Reason, State
 from gofer.errors import GoferError, StoreError, UnknownName
 from gofer.ops.files.results import last_durable
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.folder_progress import progress
+from gofer.ops.runs.node_reports import progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted

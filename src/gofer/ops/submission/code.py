@@ -1,16 +1,23 @@
-"""Take a snapshot of the code of a run into the store of its target, and tell the person what was sent."""
+"""The code of a run: choose its folder, take a snapshot into the store of the target, and say what was sent.
+
+Files that look like secrets are never part of a snapshot. Those that `include:` names in full are sent with
+the private values of the run. A person is asked before an unexpectedly large folder is sent.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.errors import CheckFailed
+from gofer.config.project import CHOSEN, GIT, UV_WORKSPACE
+from gofer.core.secrets import secret_files
+from gofer.core.secrets.secret_files import MOST_BYTES, looks_like_secret
+from gofer.errors import CheckFailed, UsageError
 from gofer.model.run import CodeOrigin
 from gofer.ops.messages import Hint, Message, Progress
-from gofer.ops.submission.code_folder import describe, outside_limit, workdir
 from gofer.ops.submission.git_version import version_variables
 from gofer.text import count_files, format_size
 
@@ -20,10 +27,44 @@ if TYPE_CHECKING:
     from gofer.ops.submission.project_use import ProjectUse
     from gofer.snapshot.rules import SnapshotChoice
     from gofer.snapshot.summary import Snapshot
+    from gofer.snapshot.walk import OutsideLimit
+
 
 LARGE_BYTES = 50_000_000
 # Reading this much keeps a person waiting.
 _SLOW_BYTES = 1 << 30
+_MOST_BYTES = 1 << 20
+_PATTERN = re.compile(r"[*?\[\\!#]")
+# More files than this outside the current folder are probably not intended.
+_ASKED_FILES = 20_000
+_ASKED_BYTES = 1 << 30
+
+
+class Chosen(NamedTuple):
+    """Like `CodeFolder`. Without a path, the run gets no code."""
+
+    path: Path | None
+    reason: str
+
+
+NO_CODE = Chosen(None, "")
+
+
+def choose_code_folder(session: Session, given: Path | None) -> Chosen:
+    """The folder that `--code-folder` names, else the project's; UsageError for one elsewhere."""
+    if given is None:
+        return Chosen(*session.settings.code_folder)
+    path = Path(os.path.normpath(session.folder / os.path.expanduser(given)))
+    if not path.is_dir():
+        raise UsageError(
+            f"`--code-folder {given}` is not a folder", hint="name this folder, `.`, or one above it"
+        )
+    if not Path(os.path.abspath(session.folder)).is_relative_to(path):
+        raise UsageError(
+            f"`--code-folder {given}` does not hold the folder of this command",
+            hint=f"name this folder, `.`, or one above it; or change to `{path}` first",
+        )
+    return Chosen(path, CHOSEN)
 
 
 class Source(NamedTuple):
@@ -41,6 +82,47 @@ class Source(NamedTuple):
         """The code of the project, according to the settings."""
         root = session.settings.code_folder
         return cls(root.path, root.reason, workdir(session, root.path))
+
+
+def workdir(session: Session, folder: Path) -> str:
+    """The current folder relative to the code folder; `.` when it is outside."""
+    inside = os.path.relpath(os.path.abspath(session.folder), folder)
+    return "." if inside == ".." or inside.startswith("../") else inside
+
+
+def describe(source: Source) -> str:
+    """`repo/ (git), in exp/: ` for a command in a subfolder of its code, else empty."""
+    if source.workdir == ".":
+        return ""
+    reason = f" ({source.reason})" if source.reason else ""
+    return f"{source.folder.name}/{reason}, in {source.workdir}/: "
+
+
+def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
+    """A check for a project that was found automatically: ask when it has much code outside the current
+    folder.
+    """
+    if source.workdir == "." or source.reason not in (GIT, UV_WORKSPACE):
+        return None
+    from gofer.snapshot.walk import OutsideLimit
+
+    def exceeded(files: int, size: int) -> None:
+        _agree(session, source, f"at least {count_files(files)}, {format_size(size)}")
+
+    return OutsideLimit(source.workdir, files=_ASKED_FILES, size=_ASKED_BYTES, exceeded=exceeded)
+
+
+def _agree(session: Session, source: Source, extent: str) -> None:
+    """Ask whether to send the whole project; CheckFailed when nobody can answer or the answer is no."""
+    what = f"`{source.folder}` ({source.reason}) holds {extent}, outside of `{source.workdir}`"
+    if session.ask is not None and session.ask(f"{what}; send them all?"):
+        return
+    above = os.path.relpath(source.folder, source.folder / source.workdir)
+    raise CheckFailed(
+        f"{what}: nothing was sent",
+        hint=f"`gofer submit --code-folder .` sends only this folder, `--code-folder {above}` the whole; "
+        "a `gofer.yaml` in one of them settles this for good, and `.goferignore` leaves files out",
+    )
 
 
 def take(
@@ -190,3 +272,43 @@ def pack_repository(session: Session, folder: Path, *, contents: bool) -> bytes:
             hint=f"`--code-folder {root}` sends the whole repository" if root else "`git init` makes one",
         )
     return pack(folder, session.environ, contents=contents)
+
+
+def collect_secret_files(session: Session, source: Source) -> dict[str, str]:
+    """The contents of the named files by their paths in the code, in the form of `RunSecrets`. Tells the
+    person which files are sent.
+
+    CheckFailed for a file that cannot be read, and for more than 1 MiB in total.
+    """
+    found: dict[str, bytes] = {}
+    for path in named_secrets(session, source):
+        try:
+            with open(os.path.join(source.folder, path), "rb") as file:
+                found[path] = file.read(_MOST_BYTES + 1)
+        except (FileNotFoundError, IsADirectoryError):
+            session.emit(Message(f"`{path}` is named in `include:` but does not exist"))
+        except OSError as error:
+            raise CheckFailed(f"cannot read `{path}`, which `include:` names: {error.strerror}") from error
+    size = sum(map(len, found.values()))
+    if size > _MOST_BYTES:
+        raise CheckFailed(
+            f"the secret files named in `include:` have more than {format_size(_MOST_BYTES)}",
+            hint="keep large files in a mapped folder, see `folders:`",
+        )
+    large = [f"`{path}`" for path, data in found.items() if len(data) > MOST_BYTES]
+    if large:
+        size_text = format_size(MOST_BYTES)
+        session.emit(Message(f"logs mask only the values in the first {size_text} of {', '.join(large)}"))
+    if found:
+        session.emit(Message(f"sent as a secret of the run: {', '.join(f'`{path}`' for path in found)}"))
+    return secret_files.encode(found)
+
+
+def named_secrets(session: Session, source: Source) -> Iterator[str]:
+    """The paths that look like secrets and are named in full, without a pattern."""
+    for base, patterns in (("", session.settings.include), (source.workdir, source.include)):
+        for pattern in patterns:
+            path = os.path.normpath(os.path.join(base, pattern.lstrip("/")))
+            is_plain = not _PATTERN.search(pattern) and not pattern.endswith("/")
+            if is_plain and not path.startswith("..") and looks_like_secret(path):
+                yield path

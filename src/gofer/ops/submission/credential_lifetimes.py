@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.ops.submission.submit import Draft
 
+
 # Assumed durations: of a run without a time limit, and of the wait in a queue.
 RUN_S = 2 * 86400.0
 QUEUE_S = 2 * 86400.0
@@ -131,3 +132,16 @@ def credential_of(session: Session, url: str, now: float, *, lent_s: float) -> R
         return None  # an access policy of the account sets the expiry, which only the service knows
     mend = OpenedStore(entry.url, name=entry.name, written=entry.options).mend("sas")
     return RunCredential(f"the SAS of the store {name}", ends_at, mend)
+
+
+def lent_s(limit_s: float | None, *, retries: int = 0, is_shown: bool = False) -> float:
+    """The validity in seconds: two days for the wait, and the time limit for each attempt. Without a time
+    limit it is seven days, the longest that Azure signs for a login.
+
+    Credentials that other readers of the store can see (`is_shown`) are valid no longer than needed. Others
+    are in private files of the person, and a run may wait long, so they are valid for at least seven days.
+    """
+    if limit_s is None:
+        return LOGIN_S
+    whole_s = QUEUE_S + limit_s * (1 + retries)
+    return whole_s if is_shown else max(whole_s, LOGIN_S)

@@ -14,7 +14,7 @@ from gofer.core.command.programs import locate
 from gofer.core.command.rows import placeholders
 from gofer.errors import CheckFailed
 from gofer.node.code.project_environments import is_environment
-from gofer.ops.submission.code_folder import workdir
+from gofer.ops.submission.code import workdir
 from gofer.ops.submission.left_out import advise_include
 from gofer.text import did_you_mean, quote_word
 

@@ -16,7 +16,7 @@ from gofer.core import files, private_folder
 from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.errors import CheckFailed
 from gofer.ops.messages import Hint, Message
-from gofer.ops.submission.secret_files import named_secrets
+from gofer.ops.submission.code import named_secrets
 from gofer.snapshot.include import Include, climb
 from gofer.snapshot.patterns import escape
 from gofer.snapshot.rules import SECRET

@@ -31,25 +31,25 @@ from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
+from gofer.ops.images.wrap import check_image
 from gofer.ops.messages import Message, Warning
 from gofer.ops.runs import run_origin
 from gofer.ops.submission import (
     batch_script,
     code,
+    credential_lifetimes,
     entry_point,
     git_version,
     gpu_oversight,
-    image_use,
     left_out,
     mapped_folders,
     own_launcher,
     packages,
     project_use,
-    run_limits,
     send,
-    standard_input,
+    submitting_shell,
 )
-from gofer.ops.submission.code_folder import NO_CODE, choose_code_folder
+from gofer.ops.submission.code import NO_CODE, choose_code_folder
 from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.storage.base import Delegates
 from gofer.text import slug
@@ -155,7 +155,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
             Message(f"`--single` means one process on each node, so `--procs {flags.procs}` has no effect")
         )
     job = build_job(request.command, flags, file, settings, target.name)
-    standard_input.check_words(job.command)
+    submitting_shell.check_words(job.command)
     _check_lengths(job)
     job = msgspec.structs.replace(job, sbatch=sbatch)
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
@@ -213,7 +213,7 @@ def place_job(session: Session, target: Target, job: Job) -> Draft:
     """A draft that says where on the target the job goes. CheckFailed when there is no suitable machine or
     image.
     """
-    image_use.check_image(session, target.name)
+    check_image(session, target.name)
     backend = session.backend(target.name)
     layout = backend.lay_out(job)
     placement = backend.select_machines(layout)
@@ -388,8 +388,6 @@ def _rows(session: Session, draft: Draft, record: RunRecord) -> list[RunRow]:
 def _check_lifetimes(session: Session, draft: Draft) -> None:
     if draft.store.startswith("file://") and not draft.job.folders:
         return  # only files on this machine, so there are no credentials to check
-    from gofer.ops.submission import credential_lifetimes
-
     credential_lifetimes.check(session, draft, lent_s=_lent_s(session, draft))
 
 
@@ -407,7 +405,7 @@ def _private(session: Session, draft: Draft) -> RunSecrets:
         lent = store.node_spec(expires_s=lent_s, write=True, identity=identity)
     folders = mapped_folders.specs(session, draft.job.folders, expires_s=lent_s, identity=identity)
     files = _secret_files(session, draft)
-    limits = run_limits.of_this_shell(session) if registry.runs_here(draft.backend) else None
+    limits = submitting_shell.read_shell_limits(session) if registry.runs_here(draft.backend) else None
     secrets = [name for name, value in kept.items() if is_secret(name, value)]
     return RunSecrets({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
 
@@ -415,17 +413,15 @@ def _private(session: Session, draft: Draft) -> RunSecrets:
 def _secret_files(session: Session, draft: Draft) -> dict[str, str]:
     if draft.code_folder is None or not (draft.job.include or session.settings.include):
         return {}
-    from gofer.ops.submission import secret_files
-
-    return secret_files.collect(session, _source(draft, draft.code_folder))
+    return code.collect_secret_files(session, _source(draft, draft.code_folder))
 
 
 def _lent_s(session: Session, draft: Draft) -> float:
-    from gofer.ops.submission.credential_period import lent_s
-
     capabilities = registry.capabilities_of(session.settings.target(draft.target))
     limit_s = draft.job.time_limit_s or capabilities.time_limit_s
-    return lent_s(limit_s, retries=draft.job.retries, is_shown=capabilities.shows_credentials)
+    return credential_lifetimes.lent_s(
+        limit_s, retries=draft.job.retries, is_shown=capabilities.shows_credentials
+    )
 
 
 def _record(

@@ -13,8 +13,8 @@ from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
 from gofer.config.folders import folders_of
 from gofer.errors import UsageError
+from gofer.ops.runs.target_views import fact
 from gofer.ops.session import Session
-from gofer.ops.settings.target_facts import fact
 from gofer.text import format_duration
 
 _COLUMNS = [Column("NAME"), Column("KIND"), Column("STORE"), Column("DEFAULT"), Column("FROM", flexible=True)]

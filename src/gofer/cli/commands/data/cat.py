@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from gofer.cli.options import Command, target_option
-from gofer.ops.data.access import read
-from gofer.ops.data.globs import expand
+from gofer.ops.data.contents import expand, read
 from gofer.ops.data.places import resolve
 from gofer.ops.session import Session
 

@@ -10,8 +10,7 @@ import click
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import printable
-from gofer.ops.data.globs import expand
-from gofer.ops.data.list import usage
+from gofer.ops.data.contents import expand, usage
 from gofer.ops.data.places import resolve
 from gofer.ops.session import Session
 from gofer.text import format_size

@@ -11,8 +11,7 @@ import click
 from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import one_line
 from gofer.cli.output.screen import print_message, print_nothing, printable
-from gofer.ops.data.globs import expand
-from gofer.ops.data.list import list_entries
+from gofer.ops.data.contents import expand, list_entries
 from gofer.ops.data.places import resolve
 from gofer.ops.messages import Message
 from gofer.ops.session import Session
@@ -21,7 +20,7 @@ from gofer.text import format_local_time, format_size, format_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gofer.ops.data.list import ListingEntry
+    from gofer.ops.data.contents import ListingEntry
 
 _FLUSHED_EVERY_S = 0.2
 

@@ -10,7 +10,7 @@ from gofer.cli.options import Command, Flag, json_option, quiet_option, target_o
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.errors import UsageError
-from gofer.ops.data.removal import remove, survey
+from gofer.ops.data.data import remove, survey
 from gofer.ops.messages import Message
 from gofer.ops.session import Session
 from gofer.text import format_size
@@ -18,7 +18,7 @@ from gofer.text import format_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gofer.ops.data.removal import Removal
+    from gofer.ops.data.data import Removal
 
 
 def run(**given: Any) -> int:

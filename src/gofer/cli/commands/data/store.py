@@ -11,8 +11,7 @@ from gofer.cli.options import Command, Flag, json_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
-from gofer.ops.data.store_check import check_store
-from gofer.ops.data.store_facts import store_facts, store_names, store_rows
+from gofer.ops.data.store_check import check_store, store_facts, store_names, store_rows
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 
 from gofer.cli.options import Command, Option, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.ops.data.access import address
+from gofer.ops.data.contents import address
 from gofer.ops.data.places import resolve
 from gofer.ops.session import Session
 from gofer.text import format_time, parse_duration_s

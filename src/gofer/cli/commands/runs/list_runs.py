@@ -48,7 +48,7 @@ def run(**given: Any) -> int:
 
 
 def _discover_runs(session: Session) -> None:
-    from gofer.ops.maintenance.discover import discover  # `list runs` must stay instant
+    from gofer.ops.maintenance.rebuild import discover  # `list runs` must stay instant
 
     print_message(f"{discover(session)} runs of other machines were found in the stores")
 

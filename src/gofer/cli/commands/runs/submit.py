@@ -19,8 +19,8 @@ from gofer.errors import UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.target_views import page_of
 from gofer.ops.session import Session
-from gofer.ops.submission.standard_input import say_unread
 from gofer.ops.submission.submit import plan, submit
+from gofer.ops.submission.submitting_shell import say_unread
 
 if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow

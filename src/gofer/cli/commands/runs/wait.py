@@ -9,7 +9,7 @@ from gofer.cli.options import Command, Option, json_option, quiet_option, run_ar
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, printable
 from gofer.errors import Interrupted
-from gofer.ops.runs.exit_status import exit_status
+from gofer.ops.runs.failures import exit_status
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.observe import wait
 from gofer.ops.session import Session

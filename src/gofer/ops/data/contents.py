@@ -1,14 +1,17 @@
-"""List data, count it, and suggest similar names. Reads only.
+"""The contents of a store: list, count, read single files, make URLs, and expand patterns. Reads only.
 
 A packed folder appears as the files that it holds.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.errors import KeyNotFound
+from gofer.errors import KeyNotFound, UsageError
+from gofer.storage.base import OnDisk, Signs
 from gofer.text import did_you_mean
 from gofer.transfer.packs.store import PackView
 from gofer.transfer.packs.view import join
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
     from gofer.ops.data.places import StorePath
     from gofer.storage.base import ObjectInfo
 
+
 _MOST_NEAR = 1000
+_GLOB = re.compile(r"[*?\[]")
 
 
 class ListingEntry(NamedTuple):
@@ -35,11 +40,6 @@ class Usage(NamedTuple):
     path: str
     files: int
     bytes: int
-
-
-def view(place: StorePath, *, ahead: bool = False) -> PackView:
-    """The place's store with its packs opened."""
-    return PackView(place.store, place.top, ahead=ahead)
 
 
 def list_entries(place: StorePath, *, recursive: bool = False) -> Iterator[ListingEntry]:
@@ -74,6 +74,67 @@ def usage(place: StorePath) -> list[Usage]:
         raise missing(place)
     inner = [Usage(f"{place.name(join(place.key, name))}/", *both) for name, both in sorted(sums.items())]
     return [*inner, Usage(str(place), files, size)]
+
+
+def read(place: StorePath) -> Iterator[bytes]:
+    """The bytes of a file in pieces. KeyNotFound, with similar names, when it does not exist; UsageError for
+    a folder.
+    """
+    store = view(place)
+    _check_file(place)
+    return store.get_stream(place.key)
+
+
+def address(place: StorePath, expires_s: float) -> str:
+    """A URL with which anybody can read the file until it expires. For a store that is a folder, the file's
+    own URL.
+
+    UsageError when the file is in a pack, or when the store cannot make such URLs.
+    """
+    _check_file(place)
+    if place.store.head(place.key) is None:
+        raise UsageError(
+            f"`{place}` is in a pack, and a single file in a pack has no URL",
+            hint=f"`gofer cat {place}` prints it; upload it elsewhere without `--pack` to get a URL",
+        )
+    if isinstance(place.store, Signs):
+        return place.store.sign(place.key, expires_s=expires_s)
+    if isinstance(place.store, OnDisk):
+        return place.store.path(place.key).as_uri()
+    raise UsageError(f"the store {place.store.url} has no URLs for single files")
+
+
+def expand(place: StorePath) -> list[StorePath]:
+    """The files and folders that match the pattern, in order. The place itself when it has no pattern, or
+    when a file with exactly this name exists. KeyNotFound when nothing matches.
+    """
+    if not has_glob(place.inside):
+        return [place]
+    store = view(place)
+    if next(store.list(place.key), None) is not None:
+        return [place]
+    wanted = place.inside.split("/")
+    plain = next(at for at, part in enumerate(wanted) if has_glob(part))
+    base = join(place.top, "/".join(wanted[:plain]))
+    pattern = wanted[plain:]
+    skip = len(base) + 1 if base else 0
+    found: dict[str, None] = {}
+    for info in store.list(base):
+        parts = info.key[skip:].split("/")[: len(pattern)]
+        if len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)):
+            found[join(base, "/".join(parts))] = None
+    if not found:
+        raise missing(place)
+    return [place.at(key) for key in found]
+
+
+def has_glob(text: str) -> bool:
+    return _GLOB.search(text) is not None
+
+
+def view(place: StorePath, *, ahead: bool = False) -> PackView:
+    """The place's store with its packs opened."""
+    return PackView(place.store, place.top, ahead=ahead)
 
 
 def missing(place: StorePath) -> KeyNotFound:
@@ -134,3 +195,12 @@ def _level(store: PackView, place: StorePath, folder: str, beginning: str) -> It
 
 def _entry(place: StorePath, info: ObjectInfo) -> ListingEntry:
     return ListingEntry(place.name(info.key), info.key, info.size, info.modified)
+
+
+def _check_file(place: StorePath) -> None:
+    store = view(place)
+    if place.key and store.head(place.key) is not None:
+        return
+    if place.is_whole or next(store.list(place.key), None) is not None:
+        raise UsageError(f"`{place}` is a folder", hint=f"`gofer ls {place}` shows the files in it")
+    raise missing(place)

@@ -1,6 +1,8 @@
-"""Send standard input with a run if the person asks for it.
+"""What a run takes over from the shell that submits it: standard input, if the person asks for it, and
+limits, umask, niceness and CPU affinity.
 
-Without `--stdin` no byte of it is read, so that a loop that reads a list and submits runs keeps its list.
+Without `--stdin`, no byte of standard input is read, so that a loop that reads a list and submits runs keeps
+its list.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ import re
 import stat
 import termios
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from gofer.core import private_folder
+from gofer.core.command.process_limits import read_limits, too_low
 from gofer.errors import CheckFailed, UsageError
-from gofer.ops.messages import Message
+from gofer.ops.messages import Hint, Message, Warning
 from gofer.text import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gofer.ops.session import Session
+
 
 MOST_BYTES = 16 << 20
 _FROM_SHELL = re.compile(r"(?:.*=)?/(?:dev|proc/self)/fd/(?:[3-9]|\d\d+)")
@@ -86,3 +91,25 @@ def _has_more(fd: int) -> bool:
     except OSError:  # closed, or of a kind that cannot say
         return False
     return False
+
+
+def read_shell_limits(session: Session) -> dict[str, Any]:
+    """The limits for the run. Warns about limits that the running supervisor cannot provide."""
+    wanted = read_limits()
+    problems = too_low(wanted, _supervisor(session))
+    if problems:
+        session.emit(Warning(f"the queue was started with lower limits: {'; '.join(problems)}"))
+        session.emit(
+            Hint("the queue's supervisor ends by itself when no run is left; submit again after that")
+        )
+    return wanted
+
+
+def _supervisor(session: Session) -> int:
+    """The pid of the supervisor that works off the queue; 0 when there is none."""
+    try:
+        pid = int((session.paths.queue_home / "supervisor.lock").read_text() or 0)
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (OSError, ValueError):
+        return 0
+    return pid if (b"gofer.queue.program" in words or b"gofer.agent.supervise" in words) else 0

@@ -1,8 +1,11 @@
-"""Describe the progress of a run's mapped folders and packages."""
+"""What the nodes of a run report while it runs: the progress of mapped folders and packages, and the use of
+memory and GPUs.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -12,8 +15,9 @@ from gofer.ops.runs.run_folder import read_lines
 from gofer.text import format_size
 
 if TYPE_CHECKING:
-    from gofer.ops.runs.run_folder import RunFolder
+    from gofer.ops.runs.run_folder import GpuUse, RunFolder
     from gofer.tracking.ledger import RunRow
+
 
 _TAIL_BYTES = 4096
 _WAITING = "waiting"
@@ -68,3 +72,27 @@ def _package_words(step: _Step) -> str:
         return f"waiting for another run that builds the packages of `{step.file}`"
     is_ready = step.step in ("built", "fetched")
     return "" if is_ready else f"installing the packages of `{step.file}`"
+
+
+class NodeUse(NamedTuple):
+    """The last reading of one node, taken at `at` and `age_s` seconds old. Peaks are over all readings."""
+
+    node: int
+    at: float
+    age_s: float
+    gpus: tuple[GpuUse, ...]
+    rss_mib: float | None
+    rss_peak_mib: float | None
+
+
+def node_usage(folder: RunFolder, row: RunRow) -> list[NodeUse]:
+    """The use of each node of the last attempt that has a heartbeat. Short runs have none."""
+    attempt = 0 if row.kind == "group" else folder.last_attempt(row)
+    if not attempt:
+        return []
+    now = time.time()
+    beats = folder.heartbeats(attempt)
+    return [
+        NodeUse(node, beat.at, max(now - beat.at, 0.0), beat.gpus, beat.rss_mib, beat.rss_peak_mib)
+        for node, beat in sorted(beats.items())
+    ]
