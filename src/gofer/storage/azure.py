@@ -34,7 +34,8 @@ from gofer.storage.credentials import (
 from gofer.storage.explain import Circumstances, CopyRefused
 from gofer.text import format_duration
 from gofer.transport.azure.cloud import find_cloud
-from gofer.transport.azure.credential import AzureCredential, NobodySignedIn
+from gofer.transport.azure.credential import AzureCredential
+from gofer.transport.azure.problems import NobodySignedIn
 from gofer.transport.azure.profile import DEFAULT, login_command, name_of
 
 _SCOPE = "https://storage.azure.com/.default"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 from gofer.core import private_folder
 from gofer.core.json_text import parse_json
 from gofer.errors import CheckFailed, Unreachable
+from gofer.remote.calls import RemoteApi
 from gofer.text import quote_command
 from gofer.transport.bundle import NEEDED, READY, bootstrap_command, bundle
 from gofer.transport.machine import CALL_S
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import subprocess
 
     from gofer.remote.api import FilesApi, KeptItemsApi, QueueApi, SlurmApi
-    from gofer.remote.calls import RemoteApi
 
 
 _CONNECT_S = 20
@@ -139,8 +139,6 @@ class SshMachine:
         return cast("KeptItemsApi", self._api("kept", [queue_home, folder], wait_s))
 
     def _api(self, name: str, where: list[str | None], wait_s: float) -> RemoteApi:
-        from gofer.remote.calls import RemoteApi
-
         return RemoteApi(name, where, partial(self._send, wait_s))
 
     def _send(self, wait_s: float, request: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:

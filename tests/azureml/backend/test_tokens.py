@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from gofer.errors import CredentialError
-from gofer.transport.azure.credential import AzureCredential, NobodySignedIn, sign_out
+from gofer.transport.azure.credential import AzureCredential, sign_out
+from gofer.transport.azure.problems import NobodySignedIn
 from gofer.transport.azure.tokens import Token, TokenFiles
 
 AUTHORITY = "https://login.microsoftonline.com"

@@ -18,8 +18,8 @@ from gofer._version import __version__
 from gofer.core.json_text import parse_json
 from gofer.errors import Unreachable
 from gofer.transport.azure.cloud import Cloud
-from gofer.transport.azure.credential import AzureCredential, not_installed
-from gofer.transport.azure.problems import ResourceNotFound, from_answer
+from gofer.transport.azure.credential import AzureCredential
+from gofer.transport.azure.problems import ResourceNotFound, from_answer, not_installed
 
 if TYPE_CHECKING:
     from azure.core.pipeline import Pipeline

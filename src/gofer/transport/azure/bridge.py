@@ -17,6 +17,9 @@ from urllib.parse import urlsplit
 
 from gofer.errors import GoferError, Unreachable
 from gofer.objects.proxies import proxy_for
+from gofer.objects.wire import trusted
+from gofer.transport.azure.cloud import find_cloud
+from gofer.transport.azure.credential import AzureCredential
 
 _CONNECT_S = 20.0
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
@@ -123,8 +126,6 @@ def _connect(url: str) -> socket.socket:
         if proxy:
             _tunnel(sock, host, port, proxy.authorization)
         if is_secure:
-            from gofer.objects.wire import trusted
-
             sock = trusted().wrap_socket(sock, server_hostname=host)
     except OSError as error:
         raise Unreachable(f"the shell of the run at {host} cannot be reached: {error}") from None
@@ -165,9 +166,6 @@ def carry(bridge: Bridge, source: BinaryIO, sink: BinaryIO) -> None:
 
 
 def main(argv: list[str]) -> int:
-    from gofer.transport.azure.cloud import find_cloud
-    from gofer.transport.azure.credential import AzureCredential
-
     url, folder = argv
     try:
         cloud = find_cloud(os.environ, folder)

@@ -11,9 +11,13 @@ import os
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
+from gofer.core import files, private_folder
 from gofer.core.json_text import parse_json
+from gofer.core.retry import backoff, retry
 from gofer.errors import Unreachable, UsageError
+from gofer.objects.wire import Wire
 from gofer.transport.azure.profile import CLOUD_VARIABLE, folder_of
 
 METADATA_URL = "ARM_CLOUD_METADATA_URL"
@@ -182,8 +186,6 @@ def _kept(path: str, url: str) -> dict[str, Any] | None:
 
 
 def _keep(path: str, what: Mapping[str, Any]) -> None:
-    from gofer.core import files, private_folder
-
     try:
         private_folder.make_missing(os.path.dirname(path))
         files.write_whole(path, json.dumps(what).encode(), mode=0o600)
@@ -193,16 +195,10 @@ def _keep(path: str, what: Mapping[str, Any]) -> None:
 
 def _fetch(url: str, etag: str) -> tuple[str, str]:
     """The text and its ETag; the text is empty when the one with `etag` is still valid. Tries three times."""
-    from gofer.core.retry import backoff, retry
-
     return retry(lambda: _fetch_once(url, etag), errors=Unreachable, pause_s=backoff(0.3, tries=_TRIES))
 
 
 def _fetch_once(url: str, etag: str) -> tuple[str, str]:
-    from urllib.parse import urlsplit
-
-    from gofer.objects.wire import Wire
-
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     headers = {"Accept": "application/json", **({"If-None-Match": etag} if etag else {})}

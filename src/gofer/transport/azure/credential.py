@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gofer.errors import CredentialError, GoferError
-from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE, folder_of, login_command, name_of
+from gofer.transport.azure import device, token_sources
+from gofer.transport.azure.profile import TENANT_VARIABLE, folder_of, name_of
 from gofer.transport.azure.tokens import Token, TokenFiles
 
 if TYPE_CHECKING:
@@ -112,8 +112,6 @@ class AzureCredential:
             return self._principal(proof)
         if _is_managed(environ):
             return self._managed()
-        from gofer.transport.azure import device
-
         if device.is_kept(self._folder, environ):
             return Way(f"device code{self._place()}", self._from_device)
         return Way(f"az{self._place()}{_stamp(environ)}", self._from_az)
@@ -132,34 +130,24 @@ class AzureCredential:
         )
 
     def _managed(self) -> Way:
-        from gofer.transport.azure import identities
-
         client = self._environ.get("AZURE_CLIENT_ID")
         who = f"managed identity {client}" if client else "managed identity"
         endpoint = next((self._environ[name] for name in _MANAGED if self._environ.get(name)), "")
-        return Way(f"{who}\0{endpoint}", lambda scope, claims: identities.managed(client, scope, claims))
+        return Way(f"{who}\0{endpoint}", lambda scope, claims: token_sources.managed(client, scope, claims))
 
     def _from_device(self, scope: str, claims: str | None) -> Token:
-        from gofer.transport.azure import device
-
         return device.silent(self._folder, self._environ, self._authority, scope, claims)
 
     def _from_az(self, scope: str, claims: str | None) -> Token:
-        from gofer.transport.azure import az
-
-        return az.token(scope, self._environ)
+        return token_sources.az_token(scope, self._environ)
 
 
 def _principals_token(
     environ: Mapping[str, str], proof: str, authority: str, scope: str, claims: str | None
 ) -> Token:
     if proof == _CERTIFICATE:
-        from gofer.transport.azure import identities
-
-        return identities.certified(environ, authority, scope, claims)
-    from gofer.transport.azure import grant
-
-    return grant.principal(environ, proof, authority, scope, claims)
+        return token_sources.certified(environ, authority, scope, claims)
+    return token_sources.principal(environ, proof, authority, scope, claims)
 
 
 def device_code(
@@ -174,15 +162,11 @@ def device_code(
 
     The login is kept under `folder`, for the profile that AZURE_CONFIG_DIR names, and used from then on.
     """
-    from gofer.transport.azure import device
-
     return device.sign_in(folder, environ, authority, scope, say)
 
 
 def sign_out(folder: str, environ: Mapping[str, str] | None = None) -> bool:
     """Remove the login by device code and the tokens of the profile; False when there was neither."""
-    from gofer.transport.azure import device
-
     login_environ = os.environ if environ is None else environ
     files = TokenFiles(folder)
     place = f" in {folder_of(login_environ)}\0"
@@ -224,18 +208,3 @@ def _stamp(environ: Mapping[str, str]) -> str:
         return f"\0{os.stat(os.path.join(folder_of(environ), 'azureProfile.json')).st_mtime_ns}"
     except OSError:
         return "\0"
-
-
-class NobodySignedIn(CredentialError):
-    """No source has a token."""
-
-    def __init__(self, profile: str = DEFAULT) -> None:
-        self.profile = profile
-        where = "" if profile == DEFAULT else f" in the profile `{profile}`"
-        more = ", or `az login`" if profile == DEFAULT else ""
-        super().__init__(f"nobody is signed in to Azure{where}", hint=f"{login_command(profile)}{more}")
-
-
-def not_installed(what: str) -> GoferError:
-    """The error for a function that needs a package of the extra `azure`."""
-    return GoferError(f"{what} needs packages that are not installed", hint="`pip install 'gofer[azure]'`")

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gofer.core import files, private_folder
 from gofer.errors import CredentialError, Unreachable
+from gofer.transport.azure.problems import not_installed
 from gofer.transport.azure.profile import TENANT_VARIABLE, folder_of, in_profile, login_command, name_of
 from gofer.transport.azure.tokens import Token
 
@@ -99,8 +101,6 @@ def _read(path: str) -> str:
 
 
 def _keep(folder: str, environ: Mapping[str, str], cache: Any) -> None:
-    from gofer.core import files, private_folder
-
     path = _path(folder, environ)
     private_folder.make_missing(os.path.dirname(path))
     files.write_whole(path, cache.serialize().encode(), mode=0o600)
@@ -110,8 +110,6 @@ def _cache() -> Any:
     try:
         import msal  # type: ignore[import-untyped]
     except ImportError:
-        from gofer.transport.azure.credential import not_installed
-
         raise not_installed("a login by device code") from None
     return msal.SerializableTokenCache()
 

@@ -1,4 +1,7 @@
-"""Turns the error answers of Azure into gofer's errors. No error contains a token."""
+"""The errors of Azure: its error answers as gofer's errors, nobody signed in, packages not installed.
+
+No error contains a token.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,21 @@ class ResourceNotFound(Answered):
 
 class RequestRejected(Answered):
     """The request itself is wrong, and would be refused again."""
+
+
+class NobodySignedIn(CredentialError):
+    """No source has a token."""
+
+    def __init__(self, profile: str = DEFAULT) -> None:
+        self.profile = profile
+        where = "" if profile == DEFAULT else f" in the profile `{profile}`"
+        more = ", or `az login`" if profile == DEFAULT else ""
+        super().__init__(f"nobody is signed in to Azure{where}", hint=f"{login_command(profile)}{more}")
+
+
+def not_installed(what: str) -> GoferError:
+    """The error for a function that needs a package of the extra `azure`."""
+    return GoferError(f"{what} needs packages that are not installed", hint="`pip install 'gofer[azure]'`")
 
 
 def from_answer(

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from gofer.core import files, private_folder
 from gofer.core.json_text import parse_json
 
 # A token is renewed this long before its end, so that a running request does not outlive it.
@@ -66,8 +67,6 @@ class TokenFiles:
 
         A folder that cannot be written is ignored: each command then fetches its own token.
         """
-        from gofer.core import files, private_folder
-
         held = {"who": who, "scope": scope, "token": token.value, "expires_at": token.expires_at}
         try:
             private_folder.make_missing(self._folder)
