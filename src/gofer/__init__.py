@@ -13,24 +13,32 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing is slow to load, and every type checker knows this name
 if TYPE_CHECKING:
     from gofer._version import __version__ as __version__
-    from gofer.api import Run as Run
-    from gofer.api import runs as runs
-    from gofer.api import submit as submit
+    from gofer.api.run import Run as Run
+    from gofer.api.run import runs as runs
+    from gofer.api.run import wait as wait
+    from gofer.api.submit import submit as submit
     from gofer.errors import GoferError as GoferError
+    from gofer.errors import RunFailed as RunFailed
     from gofer.packed import PackedFolder as PackedFolder
     from gofer.packed import open as open
 
 _HOMES = {
     "GoferError": "gofer.errors",
     "PackedFolder": "gofer.packed",
-    "Run": "gofer.api",
+    "Run": "gofer.api.run",
+    "RunFailed": "gofer.errors",
     "__version__": "gofer._version",
     "open": "gofer.packed",
-    "runs": "gofer.api",
-    "submit": "gofer.api",
+    "runs": "gofer.api.run",
+    "submit": "gofer.api.submit",
+    "wait": "gofer.api.run",
 }
 
-__all__ = ["GoferError", "PackedFolder", "Run", "__version__", "open", "runs", "submit"]
+__all__ = ["GoferError", "PackedFolder", "Run", "RunFailed", "__version__", "open", "runs", "submit", "wait"]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> object:

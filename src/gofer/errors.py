@@ -17,7 +17,9 @@
     │   ├── TargetGone                  no settings say how the target of a run is reached
     │   └── Unreachable
     ├── CredentialError                 missing, expired or too weak
+    ├── RunFailed                       from Python: a run did not succeed
     └── Interrupted                     a bounded wait ran out
+        └── TimedOut                    from Python: the same, and a TimeoutError
 
 A message says what failed, on what, and the value given; `hint` is the command or edit that mends it.
 Messages never carry a secret.
@@ -37,6 +39,8 @@ class GoferError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # for the traceback of a Python program
 
 
 class UsageError(GoferError):
@@ -110,3 +114,22 @@ class CredentialError(GoferError):
 
 class Interrupted(GoferError):
     """A wait with a limit ended before what it waited for; nothing was undone."""
+
+
+class TimedOut(Interrupted, TimeoutError):
+    """A wait with a limit ended, in a Python program, which may catch TimeoutError."""
+
+
+class RunFailed(GoferError):
+    """A run did not succeed. Its cause is the exception, if the run was a function that raised one.
+
+    `run_id` is the run or row, `state` its state, and `traceback` that of the function where it ran.
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str, state: str, traceback: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.run_id = run_id
+        self.state = state
+        self.traceback = traceback

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+import inspect
+import json
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -14,7 +18,7 @@ from unit.cli.runs import a_run
 
 import gofer
 from gofer.config.paths import Paths
-from gofer.errors import CheckFailed, Interrupted, UnknownName
+from gofer.errors import CheckFailed, Interrupted, UnknownName, UsageError
 from gofer.tracking.ledger import Ledger
 
 
@@ -54,9 +58,107 @@ def test_abort(own_home: Home) -> None:
 
 def test_a_wait_with_a_limit(own_home: Home) -> None:
     run = gofer.submit(["sleep", "1000"], code=False)
-    with pytest.raises(Interrupted, match="still not ended"):
+    with pytest.raises(TimeoutError, match="still not ended") as late:
         run.wait(timeout_s=0.2)
+    assert isinstance(late.value, Interrupted)
+    assert late.value.__notes__ == ["hint: wait again, or without `timeout_s`"]
     run.abort()
+
+
+def test_a_failure_is_raised_when_asked_for(own_home: Home) -> None:
+    good, bad = (gofer.submit([word], code=False) for word in ("true", "false"))
+    assert gofer.wait([good, bad]) == [good, bad]
+    good.wait(raise_on_failure=True)
+    for wait in (
+        lambda: bad.wait(raise_on_failure=True),
+        lambda: gofer.wait([good, bad], raise_on_failure=True),
+    ):
+        with pytest.raises(gofer.RunFailed, match="exited with 1") as failure:
+            wait()
+        assert (failure.value.run_id, failure.value.state) == (bad.id, "failed")
+        assert failure.value.hint and bad.id[-6:] in failure.value.hint
+    assert bad.why() == "exited with 1"
+    assert good.why() == ""
+
+
+def test_a_failed_group_says_how_many_rows_failed(own_home: Home) -> None:
+    group = gofer.submit(["sh", "-c", "exit {n}"], code=False, each={"n": [0, 3, 3]}).wait()
+    assert group.why().splitlines()[0] == "2 failed: exited with 3"
+    with pytest.raises(gofer.RunFailed, match="2 failed"):
+        group.wait(raise_on_failure=True)
+
+
+def test_options_are_typed_words(own_home: Home, tmp_path: Path) -> None:
+    run = gofer.submit(
+        ["sh", "-c", "echo $N $*", "-", 0.1, own_home.folder],
+        name="words",
+        env={"N": 7},
+        tags={"lr": 0.1},
+        time_limit="2h",
+        grace=datetime.timedelta(seconds=3),
+        retry_on=None,
+    ).wait(raise_on_failure=True)
+    assert run.logs() == f"7 0.1 {own_home.folder}\n"
+    assert (run.name, run.target, run.tags) == ("words", "local", {"lr": "0.1"})
+    record = json.loads((run.extract(tmp_path / "kept") / "run.json").read_text())
+    assert (record["job"]["time_limit_s"], record["job"]["grace_s"]) == (7200, 3)
+    assert "time_limit" in inspect.signature(gofer.submit).parameters
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "words"),
+    [
+        ("python3 train.py --lr 1", {}, "['python3', 'train.py', '--lr', '1']"),
+        ("ls *.py | wc -l", {}, "gofer.submit(['bash', '-c', 'ls *.py | wc -l'])"),
+        (b"true", {}, "gofer.submit(['true'])"),
+        (7, {}, "a list of words, not 7"),
+        (["echo", None], {}, "a word of the command is None"),
+        (["true"], {"time_limit": "2 hours"}, "not a duration"),
+        (["true"], {"time_limit": "2h", "time_limit_s": 7200}, "the same option"),
+        (["true"], {"outputs": "*.pt"}, "outputs=['*.pt']"),
+        (["true"], {"env": {"A": [1]}}, "`env` is [1]"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused_with_the_right_form(
+    own_home: Home, command: object, options: dict[str, object], words: str
+) -> None:
+    with pytest.raises(UsageError) as refusal:
+        gofer.submit(command, **options)  # type: ignore[arg-type]
+    assert words in f"{refusal.value.message} {refusal.value.hint}"
+    assert len(traceback.extract_tb(refusal.value.__traceback__)) <= 3  # this test, submit, its session
+    assert gofer.runs() == []
+
+
+def test_an_unknown_keyword_names_the_known_one(own_home: Home) -> None:
+    for wrong, right in (("gpu", "gpus"), ("prioritty", "priority"), ("timeout", "time_limit")):
+        with pytest.raises(TypeError, match=f"`{wrong}`; did you mean `{right}`"):
+            gofer.submit(["true"], **{wrong: 1})  # type: ignore[arg-type]
+
+
+def test_a_run_shows_itself(own_home: Home) -> None:
+    run = gofer.submit(["echo", "<b>"], name="show", code=False).wait()
+    assert repr(run) == f"Run({run.id!r}, name='show', target='local', state='succeeded')"
+    assert repr(gofer.Run("r361117-075534-33tz87")) == "Run('r361117-075534-33tz87')"
+    page = run._repr_html_()
+    assert "<td>succeeded</td>" in page and "&lt;b&gt;" in page and "<b>" not in page
+    table = gofer.runs()
+    assert page in table._repr_html_()  # type: ignore[attr-defined]
+
+
+def test_files_tags_and_another_try(own_home: Home, tmp_path: Path) -> None:
+    run = gofer.submit(["sh", "-c", "mkdir -p outputs; echo w > outputs/model.pt; echo x > x"]).wait()
+    assert run.outputs() == ["outputs/model.pt", "x"]
+    with gofer.open(f"{run.id}:outputs/model.pt") as file:
+        assert file.read() == b"w\n"
+    assert run.extract(tmp_path / "kept") == tmp_path / "kept"
+    assert (tmp_path / "kept" / "files" / "x").read_text() == "x\n"
+    with pytest.raises(UsageError, match="holds the run"):
+        run.extract(tmp_path / "kept")
+    assert run.tag({"good": "yes", "old": None}).tags == {"good": "yes"}
+    again = run.resubmit(same_code=True).wait()
+    assert again.id != run.id
+    assert again.info()["resubmit_of"] == run.id
+    assert again.state == "succeeded"
 
 
 def test_following_a_log(own_home: Home) -> None:

@@ -1,0 +1,38 @@
+"""`gofer.submit`: run a command on a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Unpack
+
+from gofer.api.job_options import JobOptions, Word, command_words, to_flags, with_options
+from gofer.api.project import FolderPath, OpenProject
+from gofer.api.run import Run
+from gofer.ops.submission.submit import SubmitRequest
+from gofer.ops.submission.submit import submit as submit_run
+
+
+@with_options
+def submit(
+    command: Sequence[Word],
+    *,
+    target: str | None = None,
+    folder: FolderPath | None = None,
+    each: Mapping[str, Sequence[object]] | None = None,
+    code: bool = True,
+    **job: Unpack[JobOptions],
+) -> Run:
+    """Run `command` on a target with the code of `folder` (default: the current one), and return at once.
+
+    `each` makes an array: every combination of its values, `{name}` replaced in the command; the Run is then
+    the group. `job` are the options of the job, see JobOptions. UsageError for a command that is one text.
+    """
+    with OpenProject(folder) as session:
+        request = SubmitRequest(
+            flags=to_flags(job),
+            command=command_words(command),
+            target=target,
+            columns={name: tuple(map(str, values)) for name, values in (each or {}).items()},
+            code=code,
+        )
+        return Run(submit_run(session, request).id, folder=folder)
