@@ -22,7 +22,7 @@ from gofer.config.layers import JOB_VARIABLES
 from gofer.config.schema import job_schema, project_schema, render
 from gofer.config.settings import load
 from gofer.errors import ConfigError
-from gofer.ops.session import config_schema
+from gofer.ops.settings.load import config_schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "configuration.md").read_text()

@@ -43,7 +43,7 @@ def sent(project: OpsProject, text: str = LAB + STORES) -> RunRow:
     session = at(project, project.folder)
     definition = run_origin.define(session, "lab", "file:///nowhere/shared")
     record = make_record(RUN, target="lab", backend="slurm")
-    return project.add(record, definition=definition, project=run_origin.project_of(session))
+    return project.add(record, definition=definition, project=session.project)
 
 
 def folder_option(session: Session, row: RunRow) -> str:

@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.backends import registry
 from gofer.config.paths import Paths
+from gofer.config.redact import remember
 from gofer.errors import CredentialError, GoferError, UsageError
 from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.messages import AnyMessage, Message
 from gofer.text import format_time
 from gofer.transport import process
-from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE
+from gofer.transport.azure import credential
+from gofer.transport.azure.cloud import cloud_name, find_cloud
+from gofer.transport.azure.credential import device_code, environment_identity
+from gofer.transport.azure.device import is_kept
+from gofer.transport.azure.profile import DEFAULT, TENANT_VARIABLE, folder_of
+from gofer.transport.azure.tokens import TokenFiles
 from gofer.transport.process import attend
 
 if TYPE_CHECKING:
@@ -114,9 +120,6 @@ def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[s
     """All facts about one profile: user, tenant, subscriptions, and when stored tokens expire. Calls no
     service.
     """
-    from gofer.transport.azure.cloud import cloud_name
-    from gofer.transport.azure.credential import environment_identity
-
     profiles = Profiles.of(environ)
     active, origin = profiles.chosen()
     name = name or active
@@ -189,10 +192,6 @@ def _has_browser(environ: Mapping[str, str]) -> bool:
 def _by_code(
     environ: Mapping[str, str], around: Mapping[str, str], emit: Callable[[AnyMessage], None]
 ) -> None:
-    from gofer.config.redact import remember
-    from gofer.transport.azure.cloud import find_cloud
-    from gofer.transport.azure.credential import device_code
-
     folder = token_folder(Paths.from_environment(environ))
     cloud = find_cloud(around, folder)
 
@@ -224,8 +223,6 @@ def _leave_az(around: Mapping[str, str], folder: Path, name: str) -> None:
 
 
 def _forget_tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> bool:
-    from gofer.transport.azure import credential
-
     # Without a tenant, the tokens of all tenants are removed.
     whole = {key: value for key, value in around.items() if key != TENANT_VARIABLE}
     return credential.sign_out(token_folder(Paths.from_environment(environ)), whole)
@@ -233,9 +230,6 @@ def _forget_tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> boo
 
 def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[dict[str, Any]]:
     """The tokens that gofer stores for this profile: scope and expiry, never the token itself."""
-    from gofer.transport.azure.profile import folder_of
-    from gofer.transport.azure.tokens import TokenFiles
-
     place = f" in {folder_of(around)}"
     found = TokenFiles(token_folder(Paths.from_environment(environ))).held()
     return [
@@ -251,6 +245,4 @@ def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[dict[
 
 
 def _has_device_login(environ: Mapping[str, str], around: Mapping[str, str]) -> bool:
-    from gofer.transport.azure.device import is_kept
-
     return is_kept(token_folder(Paths.from_environment(environ)), around)

@@ -19,7 +19,7 @@ from gofer.ops.data.steps import Packing, PacksCopy, Step, Transfer, packed_root
 from gofer.text import did_you_mean, quote_word
 from gofer.transfer import LocalEnd, StoreEnd
 from gofer.transfer.packs.index import FOLDER
-from gofer.transfer.packs.view import find_packed, join, open_packed
+from gofer.transfer.packs.view import find_packed, is_inside, join, open_packed
 
 if TYPE_CHECKING:
     from gofer.ops.data.places import StorePath
@@ -181,8 +181,6 @@ def _opened(origin: StorePath, goal: StorePath, options: TransferOptions) -> Ste
 
 
 def _has_loose(origin: StorePath) -> bool:
-    from gofer.transfer.packs.view import is_inside
-
     return any(not is_inside(info.key) for info in origin.store.list(origin.key))
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.config.folders import folders_of
 from gofer.core import folder_modes
 from gofer.errors import GoferError, UnknownName, UsageError
+from gofer.ops.files.run_store import RunView, names_run, view_of
 from gofer.ops.messages import Message
 from gofer.text import did_you_mean
 
@@ -113,8 +114,6 @@ def resolve_end(session: Session, word: str, target: str | None = None) -> Store
 
 def check_changeable(place: StorePath) -> None:
     """StoreError for a place among the files of a run, before anything is counted, compared or asked."""
-    from gofer.ops.files.run_store import RunView
-
     if isinstance(place.store, RunView):
         raise place.store.is_fixed()
 
@@ -156,8 +155,6 @@ def _in_store(session: Session, name: str, path: str) -> StorePath | None:
 
 def _in_run(session: Session, name: str, path: str) -> StorePath | None:
     """A path among the files that a run left."""
-    from gofer.ops.files.run_store import view_of
-
     key = path.strip("/")
     found = view_of(session, name, key)
     if found is None:
@@ -172,8 +169,6 @@ def _say_if_run(session: Session, name: str) -> None:
     """Tell the person when a word names both a store and a run: the store is used."""
     if not _MAY_BE_RUN.fullmatch(name) or not session.paths.ledger_file.exists():
         return
-    from gofer.ops.files.run_store import names_run
-
     if names_run(session, name):
         session.emit(
             Message(

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.config.references import references
 from gofer.config.stores import SECRET_KEYS, StoreEntry
+from gofer.config.target_provider import imported_store_names
 from gofer.errors import GoferError, KeyExists, StoreError
 from gofer.model.checks import Check, Status
+from gofer.objects.azure_auth import bare_token
 from gofer.storage.base import Makes
+from gofer.storage.credentials import sas_facts
 from gofer.text import format_duration, format_time
 
 if TYPE_CHECKING:
@@ -134,8 +137,6 @@ def store_names(session: Session) -> list[str]:
     """The names of the stores in the settings, then of those in other tools' files."""
     names = list(session.settings.store_names)
     if session.settings.provider:
-        from gofer.config.target_provider import imported_store_names
-
         names += [name for name in imported_store_names(session.settings) if name not in names]
     return names
 
@@ -180,9 +181,6 @@ def opened_by(entry: StoreEntry) -> str:
 
 
 def _sas_facts(session: Session, entry: StoreEntry) -> dict[str, Any]:
-    from gofer.objects.azure_auth import bare_token
-    from gofer.storage.credentials import sas_facts
-
     try:
         facts = sas_facts(bare_token(session.settings.resolve(entry.options.sas or "")))
     except GoferError as error:

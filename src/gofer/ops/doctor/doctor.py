@@ -16,14 +16,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gofer.core.gpus import open_driver
+from gofer.core.states import FINAL_STATES
 from gofer.errors import LedgerCorrupt
 from gofer.model.checks import Check, Status, guarded
+from gofer.model.ids import split_row
+from gofer.node import cgroups
+from gofer.node.code.work_folders import long_root
+from gofer.ops.runs.target_views import fact
+from gofer.queue import wake
+from gofer.queue.database import Queue
 from gofer.storage.base import OnDisk
 from gofer.text import format_duration, format_size, quote_word
+from gofer.tracking.ledger import Ledger
+from gofer.tracking.query import Query
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
-    from gofer.queue.database import Queue
     from gofer.storage.base import Store
 
 
@@ -72,9 +81,6 @@ def _check_secrets(path: Path) -> Iterator[Check]:
 
 def _check_ledger(path: Path) -> Iterator[Check]:
     """Check the ledger. This does not use `session.ledger`, which would replace a damaged ledger."""
-    from gofer.tracking.ledger import Ledger
-    from gofer.tracking.query import Query
-
     if not path.exists():
         yield Check("ledger", Status.OK, "none yet; the first submission makes it")
         return
@@ -137,8 +143,6 @@ def _space(name: str, folder: Path) -> Check:
 
 def _check_target(session: Session) -> Iterator[Check]:
     """Check the target that the next submission would use."""
-    from gofer.ops.runs.target_views import fact
-
     target = session.settings.target(session.target)
     backend = session.backend(target.name)
     words = f"{target.name} ({target.kind})"
@@ -168,8 +172,6 @@ def check_programs(path: str) -> Iterator[Check]:
 
 def check_gpus() -> Iterator[Check]:
     """The GPUs that NVIDIA's driver shows."""
-    from gofer.core.gpus import open_driver
-
     nvml = open_driver()
     if nvml is None:
         yield Check("gpus", Status.OK, "no NVIDIA driver; a local target may still set `gpus:`")
@@ -186,8 +188,6 @@ def check_gpus() -> Iterator[Check]:
 
 def check_endings() -> Iterator[Check]:
     """Check how reliably all processes of a run can be ended."""
-    from gofer.node import cgroups
-
     parent = cgroups.find_parent()
     if parent is not None:
         yield Check("ending runs", Status.OK, f"by cgroup, under {parent}")
@@ -200,10 +200,6 @@ def check_queue(queue_home: str) -> Iterator[Check]:
     """Check this machine's queue: whether a supervisor works it off, and whether ended runs left
     processes.
     """
-    from gofer.node.code.work_folders import long_root
-    from gofer.queue import wake
-    from gofer.queue.database import Queue
-
     if not os.path.exists(os.path.join(queue_home, "queue.db")):
         yield Check("engine", Status.OK, "no run was queued on this machine yet")
         return
@@ -229,9 +225,6 @@ def check_queue(queue_home: str) -> Iterator[Check]:
 
 def _check_strays(queue: Queue) -> Iterator[Check]:
     """Warn about processes of runs that this queue has ended. Runs of other queues are not checked."""
-    from gofer.core.states import FINAL_STATES
-    from gofer.model.ids import split_row
-
     pids = dict(_processes_of_runs())
     seen = queue.observe({split_row(run_id)[0] for run_id in pids.values()})
     ended = {one.id for one in seen if one.state in list(FINAL_STATES)}

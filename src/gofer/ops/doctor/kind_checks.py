@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 from gofer.backends import registry
 from gofer.backends.kind import CheckContext
+from gofer.config.folders import folders_of
 from gofer.errors import CheckFailed, GoferError, UsageError
 from gofer.model.checks import Check, Status
+from gofer.objects.azure_auth import bare_token
 from gofer.ops.accounts.azure_profiles import Profiles
-from gofer.ops.data.store_check import check_store
+from gofer.ops.data.store_check import check_store, store_names, time_left
 from gofer.ops.submission.credential_lifetimes import ExpectedDuration
+from gofer.storage.credentials import OpenedStore, sas_facts
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
@@ -69,9 +72,6 @@ def _targets(session: Session, kind: str, name: str | None) -> list[Target]:
 
 def _stores(session: Session, targets: list[Target], scheme: str, *, is_named: bool) -> list[str]:
     """The names of the stores to check. Stores that hold runs come first."""
-    from gofer.config.folders import folders_of
-    from gofer.ops.data.store_check import store_names
-
     wanted = [target.store for target in targets]
     for target in targets:
         wanted += [folder.store for folder in folders_of(session.settings, target.name).values()]
@@ -110,9 +110,6 @@ def _permissions(session: Session, name: str, *, holds_runs: bool) -> Iterator[C
     """One check for each permission that is missing in the text of the SAS, or one when the SAS cannot be
     read. Calls no service.
     """
-    from gofer.objects.azure_auth import bare_token
-    from gofer.storage.credentials import OpenedStore, sas_facts
-
     entry = session.settings.store(name)
     if not entry.options.sas or entry.options.key:
         return
@@ -131,8 +128,6 @@ def _permissions(session: Session, name: str, *, holds_runs: bool) -> Iterator[C
 
 
 def _sas_left(session: Session, name: str) -> str:
-    from gofer.ops.data.store_check import time_left
-
     store: Store = session.store(name)
     left = time_left(getattr(store, "sas_expires_at", None))
     return f"; its SAS has {left} left" if left else ""

@@ -24,8 +24,10 @@ from gofer.ops.files.results import NodeCopy, copies_of
 from gofer.ops.files.run_files import FetchedFiles
 from gofer.ops.logs.log_reader import fetch_records
 from gofer.ops.logs.log_sources import ServiceLogs
+from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
+from gofer.snapshot.contents import restore
 from gofer.storage.ssh import SshAddress
 
 if TYPE_CHECKING:
@@ -137,8 +139,6 @@ def _restore(store: Store, row: RunRow, snapshot: str, folder: Path) -> int:
     """Restore the code; its number of files. The folder appears complete or not at all, so an existing one is
     complete.
     """
-    from gofer.snapshot.contents import restore
-
     if not folder.exists():
         times_key = names.times_key(row.group_id or row.id)
         has_times = store.head(times_key) is not None
@@ -199,8 +199,6 @@ def _host(session: Session, row: RunRow, node: int) -> str:
     Each node of a target over SSH is a machine of its own. A Slurm site has the copies in its shared folder,
     which the login node sees.
     """
-    from gofer.ops.runs.run_records import RunRecords
-
     if registry.runs_here(row.backend):
         return ""
     record = RunRecords(session).of(row)

@@ -19,6 +19,7 @@ from gofer.ops.runs.find import find
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk, check_key, check_prefix, no_such_key
 from gofer.text import count_runs
+from gofer.transfer.packs.list import level
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -75,8 +76,6 @@ class RunView:
 
     def list_level(self, prefix: str = "") -> Iterator[ObjectInfo | str]:
         """The files and the names of folders directly in the folder `prefix`, in no particular order."""
-        from gofer.transfer.packs.list import level
-
         check_prefix(prefix)
         seen: set[str] = set()
         for place in self._places:

@@ -17,6 +17,7 @@ import msgspec
 
 from gofer.backends.registry import capabilities_of
 from gofer.config.dockers import Docker, docker, docker_names
+from gofer.config.nodes import Scalar, table
 from gofer.core import private_folder
 from gofer.errors import CheckFailed, CredentialError, GoferError, UsageError
 from gofer.model.decode import decode
@@ -217,8 +218,6 @@ def image_facts(session: Session, name: str) -> dict[str, object]:
 
 
 def _users(session: Session, name: str) -> list[str]:
-    from gofer.config.nodes import Scalar, table
-
     targets = table(session.settings.section("targets"))
     images = {target: table(node).get("image") for target, node in targets.items()}
     return sorted(one for one, node in images.items() if isinstance(node, Scalar) and node.text == name)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from gofer.backends.base import NATIVE_PIECE
 from gofer.errors import KeyNotFound
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ class ServiceLog(NamedTuple):
 
     @property
     def chunk(self) -> int:
-        from gofer.backends.base import NATIVE_PIECE
-
         return NATIVE_PIECE
 
     @property

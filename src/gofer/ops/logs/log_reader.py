@@ -15,12 +15,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.config.references import is_secret
 from gofer.core import run_layout as names
 from gofer.core.log_lines import last_states
+from gofer.core.secrets import secret_files
 from gofer.core.secrets.mask import NO_SECRETS, SecretMask
+from gofer.core.secrets.secret_files import MOST_BYTES, values_of
 from gofer.errors import BackendError, CredentialError, GoferError, UsageError
 from gofer.model.run import RunRecord
 from gofer.ops.logs.log_bytes import LocalLog, LogBytes, read_before, read_forward, read_tail
+from gofer.ops.logs.log_copies import mirror
+from gofer.ops.logs.log_follow import Follower
 from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, ServiceLogs, StoredLogs
 from gofer.ops.messages import Warning
 from gofer.ops.runs.run_folder import decode
@@ -126,8 +131,6 @@ class LogReader:
         iterator returns only the rest of that log. For a run without a log in the store, the service's log
         comes at the end.
         """
-        from gofer.ops.logs.log_follow import Follower
-
         if self._is_adopted:
             yield from self._mask.stream(Follower(self._service.followed(choice), lines=lines))
             return
@@ -215,8 +218,6 @@ class LogReader:
 
 def fetch_records(folder: RunFolder, destination: Path) -> list[Path]:
     """Copy logs, events and exit records of all attempts, but not heartbeats; the paths of the copies."""
-    from gofer.ops.logs.log_copies import mirror
-
     prefix, listed = names.attempts_key(folder.run_id), folder.attempt_files
     return mirror(folder.store, prefix, destination, _is_record, listed=listed).paths
 
@@ -241,8 +242,6 @@ def mask_of(session: Session, row: RunRow) -> SecretMask:
 
 
 def _variables(session: Session, record: RunRecord) -> Iterator[str]:
-    from gofer.config.references import is_secret
-
     for name, text in record.job.env.items():
         with suppress(GoferError):
             if is_secret(name, text):
@@ -254,9 +253,6 @@ def _in_files(record: RunRecord) -> Iterator[str]:
     origin = record.code
     if origin is None or not origin.secret_files:
         return
-    from gofer.core.secrets import secret_files
-    from gofer.core.secrets.secret_files import MOST_BYTES, values_of
-
     found: dict[str, bytes] = {}
     for path in origin.secret_files[:_MOST_FILES]:
         with suppress(OSError, ValueError):

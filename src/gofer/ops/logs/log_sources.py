@@ -11,16 +11,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.backends.registry import runs_here
 from gofer.core import run_layout as names
+from gofer.core.secrets.mask import MaskedPieces
 from gofer.errors import BackendError, CredentialError, GoferError, StoreError, UnknownName
 from gofer.model.ids import short_id
 from gofer.ops.logs.log_bytes import ServiceLog, StoredLog
+from gofer.ops.logs.log_copies import copy_service_logs
+from gofer.ops.logs.log_follow import SERVICE, Followed, OutageNotice, SetupView
+from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_folder import attempt_numbers, list_logs
 
 if TYPE_CHECKING:
     from gofer.backends.base import LogService
     from gofer.core.secrets.mask import SecretMask
-    from gofer.ops.logs.log_follow import Followed, OutageNotice
     from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.storage.base import Store
@@ -65,8 +69,6 @@ class StoredLogs:
         self, choice: LogChoice, mask: SecretMask, show_setup: Callable[[bytes], None] | None
     ) -> Followed:
         """How the log is followed. `show_setup` gets the masked log of the set-up while it runs."""
-        from gofer.ops.logs.log_follow import Followed, OutageNotice, SetupView
-
         store, run_id = self._session.runs_in(self._row.store), self._row.id
         rank, node = choice.rank, choice.node
 
@@ -126,8 +128,6 @@ class ServiceLogs:
     @property
     def service(self) -> LogService | None:
         """The backend that has service logs of this run; None when there is none, and for a group."""
-        from gofer.backends.registry import runs_here
-
         if self._row.kind == "group" or runs_here(self._row.backend):
             return None  # a process of this machine has only the log in its folder
         try:
@@ -146,8 +146,6 @@ class ServiceLogs:
         """How the log is followed. The service is called at growing intervals while nothing is new. A service
         that cannot be reached is reported once, and called again.
         """
-        from gofer.ops.logs.log_follow import SERVICE, Followed, OutageNotice
-
         notice = OutageNotice(self._session.emit, SERVICE.words)
         watch = _RunWatch(self._session, self._row, notice)
         return Followed(
@@ -170,8 +168,6 @@ class ServiceLogs:
         service = self.service
         if service is None:
             return []
-        from gofer.ops.logs.log_copies import copy_service_logs
-
         return copy_service_logs(service, self._row, destination, remember=remember)
 
 
@@ -196,8 +192,6 @@ class _RunWatch:
         self.row = row
 
     def ask(self) -> bool:
-        from gofer.ops.runs.observe import refresh
-
         try:
             refresh(self._session, [self.row])
         except (BackendError, StoreError, CredentialError) as error:
@@ -243,8 +237,6 @@ class _FolderWatch:
 
 def _masked(mask: SecretMask, show: Callable[[bytes], None]) -> Callable[[bytes, bool], None]:
     """A function that shows pieces of a log with secrets masked."""
-    from gofer.core.secrets.mask import MaskedPieces
-
     pieces = MaskedPieces(mask)
 
     def show_masked(data: bytes, is_last: bool) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gofer.backends.base import RunRef
 from gofer.core.states import Reason, State
 from gofer.model.run import Observation, RunRecord
 from gofer.ops.maintenance.rebuild import statuses_of
@@ -19,6 +20,7 @@ from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.run_status import observation_of
 from gofer.ops.submission.send import is_here, is_sending, send
+from gofer.queue.journal import remove_traces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,8 +86,6 @@ def stop_unwanted(
     """Cancel unwanted runs that have reached their cluster after all. `rows` are the ledger's rows before the
     refresh.
     """
-    from gofer.backends.base import RunRef
-
     found = [row for row in rows if row.id in seen and not seen[row.id].state.is_final]
     unwanted = [row for row in found if is_unwanted(session, row)]
     if unwanted:
@@ -108,8 +108,6 @@ def _never_sent(row: RunRow) -> Observation:
 
 def _forget(session: Session, owner_id: str) -> None:
     """Remove files that only these runs needed, since no queue will remove them."""
-    from gofer.queue.journal import remove_traces
-
     owner = session.ledger.get(owner_id)
     if owner is not None and owner.is_final:
         for _ in remove_traces(str(session.paths.queue_home), owner_id):

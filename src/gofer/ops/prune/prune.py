@@ -13,21 +13,24 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gofer.backends.base import KeptPlace, Prunable, PruneBounds
 from gofer.backends.queue_prune import MachinePlace
+from gofer.backends.registry import capabilities_of
 from gofer.core.parallel import parallel_map
 from gofer.errors import GoferError, UsageError
-from gofer.ops.prune.runs import EndedRuns, ended_at
+from gofer.ops.prune.assets import AssetsPlace
+from gofer.ops.prune.code import CodePlace
+from gofer.ops.prune.runs import EndedRuns, RunsPlace, ended_at
 from gofer.ops.submission.ledger_rows import ADOPTED
 from gofer.ops.submission.send import is_here
 from gofer.storage.base import OnMachine
 from gofer.storage.file import TEMP_FOLDER
 from gofer.tracking.query import Filter, Query
+from gofer.transport.azure.tokens import TokenFiles
 from gofer.transport.machine import LocalMachine
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
-    from gofer.transport.azure.tokens import TokenFiles
 
 
 T = TypeVar("T")
@@ -126,9 +129,6 @@ def remove(found: PruneSurvey) -> PruneResult:
 
 
 def _stage(place: KeptPlace) -> int:
-    from gofer.ops.prune.code import CodePlace
-    from gofer.ops.prune.runs import RunsPlace
-
     return 2 if isinstance(place, CodePlace) else 1 if isinstance(place, RunsPlace) else 0
 
 
@@ -170,13 +170,9 @@ class _Drawing:
 
     def _placements(self, target: str) -> Sequence[str]:
         """The machines of a target, if each may have a store of its own; else one empty name."""
-        from gofer.backends.registry import capabilities_of
-
         return capabilities_of(self._session.settings.target(target)).machines or ("",)
 
     def _add_home(self) -> None:
-        from gofer.ops.prune.assets import AssetsPlace
-
         session = self._session
         bounds = self._bounds(session.paths.store_dir.as_uri())
         queue_home = str(session.paths.queue_home)
@@ -197,15 +193,11 @@ class _Drawing:
         if isinstance(bounds.store, OnMachine):
             self._add(PartsPlace(session.store(url)), bounds)
         if self._wanted.code:
-            from gofer.ops.prune.code import CodePlace
-
             doomed = {row.id for row in self._doomed}
             mine = [row for row in self._rows if row.store == url and row.id not in doomed]
             self._add(CodePlace(session.store(url), {row.snapshot for row in mine if row.snapshot}), bounds)
 
     def _add_runs(self, url: str) -> None:
-        from gofer.ops.prune.runs import RunsPlace
-
         rows = [row for row in self._doomed if row.store == url]
         ledger = self._session.paths.ledger_file
         known = [row.id for row in self._rows]
@@ -298,6 +290,4 @@ class TokensPlace:
         return list(doomed)
 
     def _files(self) -> TokenFiles:
-        from gofer.transport.azure.tokens import TokenFiles
-
         return TokenFiles(self._folder)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.backends import registry
 from gofer.backends.base import JobFilter, JobService
 from gofer.core.states import State
 from gofer.errors import GoferError, LedgerError, Unreachable, UsageError
@@ -215,8 +216,6 @@ def places(session: Session, first: str) -> list[str]:
     """The targets whose services may know jobs, `first` in front. Targets that cannot be read are left
     out.
     """
-    from gofer.backends import registry
-
     found = [first]
     for name in session.settings.target_names:
         try:

@@ -29,6 +29,7 @@ def find(session: Session, reference: str, *, target: str | None = None, acts: b
     try:
         return _known(session, reference, target, acts)
     except UnknownName as error:
+        # `list runs` imports this module and must stay instant: what asks stores loads when it is used.
         from gofer.ops.maintenance.rebuild import discover
 
         if discover(session, reference):
@@ -45,9 +46,7 @@ def _known(session: Session, reference: str, target: str | None, acts: bool) -> 
     """Like `find`, but only in the ledger."""
     if tidy(reference) != LAST:
         return session.ledger.resolve(reference, target=target)
-    from gofer.ops.runs.run_origin import project_of
-
-    project = project_of(session)
+    project = session.project
     own = session.ledger.newest(project=project, target=target)
     if own:
         return own[0]

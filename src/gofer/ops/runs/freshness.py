@@ -10,9 +10,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.core.states import State
 from gofer.errors import CredentialError, GoferError
 from gofer.ops.messages import Hint, Warning
 from gofer.text import format_duration
+from gofer.tracking.query import Filter, Query
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -28,9 +30,6 @@ class StaleLedger(NamedTuple):
 
 def refresh_active(session: Session) -> StaleLedger | None:
     """Update the ledger if it has a run that has not ended. Calls no cluster when all runs have ended."""
-    from gofer.core.states import State
-    from gofer.tracking.query import Filter, Query
-
     # The open states are listed, because a query for "not final" would not use the index on the state.
     living = tuple(str(state) for state in State if not state.is_final)
     newest = session.ledger.select(Query(filters=(Filter("state", "=", living),), limit=1))
@@ -48,6 +47,7 @@ def refresh_runs(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 def _refresh(session: Session, rows: Sequence[RunRow] | None, example: RunRow) -> StaleLedger | None:
     """Refresh. Even a broken settings file is only a warning: the ledger can be shown without it."""
+    # When all runs have ended, `list runs` is instant since it loads no backend.
     from gofer.ops.runs.observe import refresh
 
     try:

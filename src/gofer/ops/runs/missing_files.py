@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gofer.errors import SnapshotError
+from gofer.ops.submission import code
 from gofer.ops.submission.left_out import advise_include, describe_link
+from gofer.snapshot.capture import survey
 from gofer.snapshot.rules import SECRET
 
 if TYPE_CHECKING:
@@ -58,9 +60,6 @@ def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -
 
 
 def _survey(session: Session, record: RunRecord, folder: Path) -> LeftOutReport | None:
-    from gofer.ops.submission import code
-    from gofer.snapshot.capture import survey
-
     source = code.Source(folder, workdir=record.job.workdir, include=record.job.include)
     choice = code.choose_files(session, source, record.target, record.job.folders)
     try:

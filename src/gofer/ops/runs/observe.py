@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gofer.backends import registry
+from gofer.backends.base import RunRef
+from gofer.core.states import Reason, State
 from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
+from gofer.model.run import Observation
+from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
+from gofer.ops.runs.merged_status import settled
 from gofer.ops.submission.send import is_here
+from gofer.tracking.rows import ACTIVE
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
@@ -54,8 +60,6 @@ def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:
 
 def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
     """Replace groups by their rows that have not ended."""
-    from gofer.tracking.rows import ACTIVE
-
     found: dict[str, RunRow] = {}
     for row in rows:
         members = session.ledger.rows_of(row.id, ACTIVE) if row.kind == "group" else [row]
@@ -64,10 +68,6 @@ def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _ask(session: Session, rows: list[RunRow]) -> None:
-    from gofer.backends import registry
-    from gofer.backends.base import RunRef
-    from gofer.ops.maintenance.repair import repair, stop_unwanted
-
     runs_here = registry.runs_here(rows[0].backend)
     here = [row for row in rows if not runs_here or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
@@ -77,8 +77,6 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
     except Unreachable as error:
         problem, seen = error, error.answers
     if backend.capabilities.has_ends_in_folder:
-        from gofer.ops.runs.merged_status import settled
-
         seen = settled(session, rows, seen)
     wanted = {row.id for row in rows}
     session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time())
@@ -93,9 +91,6 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
 
 def _give_up(session: Session, rows: Sequence[RunRow], backend: Backend, problem: Unreachable) -> None:
     """Mark runs as lost whose machine has not answered for longer than the target's patience."""
-    from gofer.core.states import Reason, State
-    from gofer.model.run import Observation
-
     patience_s = backend.capabilities.patience_s
     now = time.time()
     silent = [row for row in rows if now - (row.observed_at or row.submitted_at) > patience_s]

@@ -13,24 +13,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gofer.config.target_definition import TargetDefinition
+from gofer.config.target_definition import define as define_target
 from gofer.errors import CheckFailed, GoferError, LedgerError, TargetGone
+from gofer.model.decode import decode
+from gofer.model.run import RunRecord
+from gofer.ops.settings.load import load_definition, load_project
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
-    from gofer.config.target_definition import TargetDefinition
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 
-def project_of(session: Session) -> str:
-    """The project of a session, in the form of the ledger."""
-    return os.path.realpath(session.settings.root)
-
-
 def define(session: Session, target: str, store_url: str) -> str:
     """Store in the ledger how a target of this session is reached; the id of the definition."""
-    from gofer.config.target_definition import define as define_target
-
     return session.ledger.define(store_url, define_target(session.settings, target).to_json())
 
 
@@ -82,8 +79,6 @@ def check_whole(session: Session, row: RunRow) -> None:
 
 
 def _read(session: Session, key: str) -> TargetDefinition | None:
-    from gofer.config.target_definition import TargetDefinition
-
     with suppress(GoferError):
         data = session.definition(key) if key else None
         return TargetDefinition.from_json(data) if data else None
@@ -100,29 +95,19 @@ def _project(session: Session, row: RunRow) -> str:
 
 def _current(session: Session, project: str, target: str, kind: str) -> Settings | None:
     """The present settings of a project, if they still have this target; else None."""
-    if project == project_of(session) and _has(session.settings, target, kind):
+    if project == session.project and _has(session.settings, target, kind):
         return session.settings
     if not _is_own(project):
         return None
-    from gofer.backends.registry import Kinds
-    from gofer.config.settings import load
-    from gofer.importers.aml import find_aml
-
     with suppress(GoferError):
-        found = load(
-            Path(project), paths=session.paths, environ=session.environ, kinds=Kinds(), find_targets=find_aml
-        )
+        found = load_project(session, Path(project))
         return found if _has(found, target, kind) else None
     return None
 
 
 def _defined(session: Session, definition: TargetDefinition) -> Settings | None:
-    from gofer.backends.registry import Kinds
-    from gofer.config.target_definition import defined_settings
-    from gofer.importers.aml import find_aml
-
     with suppress(GoferError):
-        found = defined_settings(definition, session.paths, session.environ, Kinds(), find_aml)
+        found = load_definition(session, definition)
         return found if _has(found, definition.target, definition.kind) else None
     return None
 
@@ -180,9 +165,6 @@ def submitted_by(session: Session, row: RunRow) -> str:
     """Who submitted a run, on which machine and from which folder, according to its record; "" without a
     record.
     """
-    from gofer.model.decode import decode
-    from gofer.model.run import RunRecord
-
     with suppress(LedgerError):
         owner = session.ledger.get(row.group_id or row.id)
         record = decode(owner.record, RunRecord) if owner is not None else None

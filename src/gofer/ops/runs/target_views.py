@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gofer.backends.base import JobFilter, RunRef
 from gofer.core.states import State
 from gofer.errors import CheckFailed, UsageError
+from gofer.ops.runs.find import find
 from gofer.text import did_you_mean, format_size, format_time
 
 if TYPE_CHECKING:
@@ -53,8 +54,6 @@ def portal_of(session: Session, name: str | None) -> str:
     if target in session.settings.target_names:
         backend = session.backend(target)
         return _page(backend.portal(), backend, target)
-    from gofer.ops.runs.find import find
-
     return portal_of_run(session, find(session, target, target=session.target))
 
 

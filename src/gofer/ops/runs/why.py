@@ -14,7 +14,9 @@ from gofer.backends.base import RunRef, Waiting
 from gofer.core.states import Reason, State
 from gofer.errors import GoferError, StoreError, UnknownName
 from gofer.ops.files.results import last_durable
+from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.missing_files import explain_missing
 from gofer.ops.runs.node_reports import progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.submission import gpu_oversight
@@ -146,16 +148,12 @@ def _with_missing(
     """The words, with the ignore rule that left out a file that the last lines miss."""
     if record is None or not any(sign in line for sign in _MISSING for line in lines):
         return words
-    from gofer.ops.runs.missing_files import explain_missing
-
     found = explain_missing(session, record, lines)
     return "; ".join(one for one in (words, found) if one) or None
 
 
 def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
     """The last lines of rank 0, or of set-up if no rank was started; empty when there is no log."""
-    from gofer.ops.logs.log_reader import LogReader
-
     if is_adopted(row):
         return ()
     try:
@@ -167,8 +165,6 @@ def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
 
 def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
     """The end of the service's log, for a run that failed before any rank could write a log."""
-    from gofer.ops.logs.log_reader import LogReader
-
     return LogReader(session, row).service_tail(_TAIL_LINES)
 
 

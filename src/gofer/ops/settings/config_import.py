@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from gofer.backends.registry import Kinds
 from gofer.config.document import display, parse_document, read_text
+from gofer.config.jobs import read_job_file
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
 from gofer.config.project import PROJECT_FILE
+from gofer.config.settings import load
 from gofer.config.targets import OWN_KEYS, read_target
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.aml import find_aml
@@ -24,7 +27,6 @@ from gofer.importers.writer import clashes, commented, join, plain, section, to_
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
-    from gofer.config.targets import Kinds
     from gofer.importers.draft import Secret
     from gofer.ops.session import Session
 
@@ -57,8 +59,6 @@ def plan_import(
     `name` is the name for the target. `kinds` are the known kinds of targets (default: all of this release).
     ConfigError for a file that cannot be read, and for a name that `out` already has with another value.
     """
-    from gofer.config.settings import load
-
     _check_name(name)
     kinds = kinds or _all_kinds()
     settings = load(
@@ -117,8 +117,6 @@ def write_import(imported: Imported) -> None:
 
 
 def _all_kinds() -> Kinds:
-    from gofer.backends.registry import Kinds
-
     return Kinds()
 
 
@@ -225,7 +223,6 @@ def _is_same(out: Path, project_file: Path | None) -> bool:
 
 def _read_alone(session: Session, out: Path, text: str, kinds: Kinds, *, what: str | None = None) -> Settings:
     """Read the text as settings of a project, together with the user's settings only."""
-    from gofer.config.settings import load
 
     def read(copy: Path) -> Settings:
         return load(
@@ -250,8 +247,6 @@ def _try(read: Callable[[Path], T], name: str, text: str, shown: str, *, what: s
 
 
 def _job(path: Path, text: str) -> dict[Path, str]:
-    from gofer.config.jobs import read_job_file
-
     _try(read_job_file, path.name, text, display(path), what=_WRITTEN)
     if not path.exists():
         return {path: text}

@@ -8,8 +8,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.config.folders import folders_of
 from gofer.config.project import PROJECT_FILE
 from gofer.errors import CheckFailed
+from gofer.ops.submission import code
+from gofer.snapshot.contents import load
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -84,9 +87,6 @@ def init(session: Session) -> Initialised:
     Never overwrites a file. Idempotent: a second call sends nothing. If the code cannot be sent, no file is
     left.
     """
-    from gofer.config.folders import folders_of
-    from gofer.ops.submission import code
-
     settings = session.settings
     target = settings.target(session.target)
     store_url = session.store_url_of(target.name)
@@ -133,8 +133,6 @@ def _write(path: Path) -> Path | None:
 
 def _left_out(session: Session, folder: Path, store_url: str, taken: Snapshot) -> tuple[str, ...]:
     """Entries directly in the folder that are not in the snapshot."""
-    from gofer.snapshot.contents import load
-
     manifest = load(session.store(store_url), taken.id)
     paths = [entry.path for entry in manifest.entries] + list(manifest.folders)
     kept = {path.split(b"/", 1)[0] for path in paths}

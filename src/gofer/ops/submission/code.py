@@ -13,21 +13,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.project import CHOSEN, GIT, UV_WORKSPACE
+from gofer.config.target_provider import files_with_credentials
 from gofer.core.secrets import secret_files
 from gofer.core.secrets.secret_files import MOST_BYTES, looks_like_secret
 from gofer.errors import CheckFailed, UsageError
 from gofer.model.run import CodeOrigin
 from gofer.ops.messages import Hint, Message, Progress
 from gofer.ops.submission.git_version import version_variables
+from gofer.snapshot import minimal_repository
+from gofer.snapshot.capture import take_snapshot
+from gofer.snapshot.include import Includes
+from gofer.snapshot.patterns import escape
+from gofer.snapshot.repository import find_root
+from gofer.snapshot.rules import SnapshotChoice
+from gofer.snapshot.walk import OutsideLimit
 from gofer.text import count_files, format_size
 
 if TYPE_CHECKING:
     from gofer.config.paths import Paths
     from gofer.ops.session import Session
     from gofer.ops.submission.project_use import ProjectUse
-    from gofer.snapshot.rules import SnapshotChoice
     from gofer.snapshot.summary import Snapshot
-    from gofer.snapshot.walk import OutsideLimit
 
 
 LARGE_BYTES = 50_000_000
@@ -104,7 +110,6 @@ def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
     """
     if source.workdir == "." or source.reason not in (GIT, UV_WORKSPACE):
         return None
-    from gofer.snapshot.walk import OutsideLimit
 
     def exceeded(files: int, size: int) -> None:
         _agree(session, source, f"at least {count_files(files)}, {format_size(size)}")
@@ -134,8 +139,6 @@ def take(
     `without` are names at the top that are never sent: mapped folders reach a run in another way. Account
     files of other tools with a key are never sent either.
     """
-    from gofer.snapshot.capture import take_snapshot
-
     store, folder = session.store(store_url), source.folder
     choice, limit = choose_files(session, source, target, without), outside_limit(session, source)
     progress = _announce_reading(session)
@@ -190,10 +193,6 @@ def _announce_reading(session: Session) -> Callable[[int, int], None]:
 
 def choose_files(session: Session, source: Source, target: str, without: Iterable[str]) -> SnapshotChoice:
     """The choice of files by the settings and the command line; see `take`."""
-    from gofer.snapshot.include import Includes
-    from gofer.snapshot.patterns import escape
-    from gofer.snapshot.rules import SnapshotChoice
-
     settings, base = session.settings, "" if source.workdir == "." else source.workdir
     mapped = [os.fsdecode(escape(os.fsencode(name))) for name in without]
     private = (*_own_files(session.paths, source.folder), *_credentials(session, source.folder), *mapped)
@@ -213,8 +212,6 @@ def _credentials(session: Session, folder: Path) -> list[str]:
     """Patterns for account files of other tools with a key in them, in case they are in the code folder."""
     if session.settings.provider is None:
         return []
-    from gofer.config.target_provider import files_with_credentials
-
     found = _patterns(files_with_credentials(session.settings), folder)
     for path in found:
         session.emit(Message(f"left out `{path.lstrip('/')}`: it holds an account's key or token"))
@@ -223,8 +220,6 @@ def _credentials(session: Session, folder: Path) -> list[str]:
 
 def _patterns(paths: Iterable[Path], folder: Path) -> list[str]:
     """The paths that are in the folder, as patterns relative to it."""
-    from gofer.snapshot.patterns import escape
-
     root = os.path.realpath(folder)
     inside = [os.path.relpath(os.path.realpath(path), root) for path in paths]
     return [os.fsdecode(escape(os.fsencode(path))) for path in inside if not path.startswith("..")]
@@ -262,16 +257,13 @@ def pack_repository(session: Session, folder: Path, *, contents: bool) -> bytes:
 
     `contents`: the repository holds the contents of committed files, too.
     """
-    from gofer.snapshot.minimal_repository import pack_repository as pack
-    from gofer.snapshot.repository import find_root
-
     root = find_root(folder, session.environ)
     if root is None or root != folder:
         raise CheckFailed(
             f"`--with-git` needs the code folder `{folder}` to be the top of a git repository",
             hint=f"`--code-folder {root}` sends the whole repository" if root else "`git init` makes one",
         )
-    return pack(folder, session.environ, contents=contents)
+    return minimal_repository.pack_repository(folder, session.environ, contents=contents)
 
 
 def collect_secret_files(session: Session, source: Source) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gofer.errors import GoferError
+from gofer.transport import process
 
 if TYPE_CHECKING:
     from gofer.transport.process import Finished
@@ -135,8 +136,6 @@ def _next(version: str) -> str:
 
 def _git(folder: Path, *argv: str) -> Finished | None:
     """The answer of git; None when git cannot be started or takes too long."""
-    from gofer.transport import process
-
     environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         with process.start(argv, cwd=folder, env={**environ, "LC_ALL": "C"}) as running:

@@ -17,7 +17,9 @@ from gofer.core.secrets.secret_files import looks_like_secret
 from gofer.errors import CheckFailed
 from gofer.ops.messages import Hint, Message
 from gofer.ops.submission.code import named_secrets
+from gofer.snapshot.capture import survey
 from gofer.snapshot.include import Include, climb
+from gofer.snapshot.left_out import LeftOutCounter
 from gofer.snapshot.patterns import escape
 from gofer.snapshot.rules import SECRET
 from gofer.text import count_files, format_size, quote_word
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from gofer.model.job import Job
     from gofer.ops.session import Session
     from gofer.ops.submission.code import Source
-    from gofer.snapshot.left_out import LeftOutCounter, LeftOutEntry, LeftOutReport, OutsideLink
+    from gofer.snapshot.left_out import LeftOutEntry, LeftOutReport, OutsideLink
     from gofer.snapshot.rules import IgnoreReason, SnapshotChoice
     from gofer.snapshot.summary import Snapshot
 
@@ -84,8 +86,6 @@ def report(session: Session, source: Source, target: str, found: LeftOutReport, 
 
 def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *, is_local: bool) -> None:
     """List what would be sent, up to a number of files, and what would not be sent, each with its rule."""
-    from gofer.snapshot.capture import survey
-
     found = survey(source.folder, cache_dir=session.paths.cache_dir, choice=choice)
     size = format_size(sum(size for _, size in found.files))
     session.emit(Message(f"code of `{source.folder}`: {count_files(len(found.files))}, {size}"))
@@ -124,8 +124,6 @@ def group(left_out: Iterable[LeftOutEntry]) -> list[Item]:
 
 
 def _say_items(session: Session, folder: Path, found: LeftOutReport, items: list[Item], most: int) -> None:
-    from gofer.snapshot.left_out import LeftOutCounter
-
     counter = LeftOutCounter()
     by_source: dict[str, list[Item]] = {}
     for item in items:
@@ -141,8 +139,6 @@ def _say_items(session: Session, folder: Path, found: LeftOutReport, items: list
 
 def _list_items(session: Session, source: Source, found: LeftOutReport) -> None:
     """Print one line for each entry, with its rule."""
-    from gofer.snapshot.left_out import LeftOutCounter
-
     counter, items = LeftOutCounter(), _items(session, source, found)
     for item in items[:_MOST_LISTED]:
         rule = f"`{item.reason.line}` of {item.reason.source}" if item.reason.line else item.reason.source

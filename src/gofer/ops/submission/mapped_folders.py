@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gofer.config.folders import folders_of
 from gofer.config.sections import NAME_PATTERN
 from gofer.core import folder_modes
 from gofer.errors import CheckFailed, ConfigError
@@ -31,8 +32,6 @@ def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFol
     Tells the person about `read_only` folders to which nothing refuses a write: only root can mount a folder
     read-only.
     """
-    from gofer.config.folders import folders_of
-
     found = folders_of(session.settings, target)
     folders = {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
     for name, folder in folders.items():
@@ -133,9 +132,10 @@ def _mount_problem(session: Session, url: str) -> str | None:
     """
     if url.startswith("file://"):
         return None
-    from gofer.node.folders.rclone_mount import problem
+    # Few runs mount a folder, and `submit` of the others starts faster without the code that mounts.
+    from gofer.node.folders import rclone_mount
 
-    return problem(session.environ.get("PATH", os.defpath))
+    return rclone_mount.problem(session.environ.get("PATH", os.defpath))
 
 
 def _spec(

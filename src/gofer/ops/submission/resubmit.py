@@ -13,12 +13,16 @@ import msgspec
 
 from gofer.backends import registry
 from gofer.config.jobs import JobFlags
+from gofer.core.code.manifest import ManifestError, differences, load, read_packs
+from gofer.core.code.packs import read_object
+from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
 from gofer.core.run_layout import git_key, stdin_key, times_key
 from gofer.core.states import State
 from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
 from gofer.model.job import Array
 from gofer.model.run import RestoreFrom, RunRecord
 from gofer.node.kept.records import COPY, FILES
+from gofer.ops.files.run_files import lists_of
 from gofer.ops.messages import Message
 from gofer.ops.runs.adopt import OURS
 from gofer.ops.runs.observe import refresh
@@ -28,6 +32,8 @@ from gofer.ops.runs.stop import abort
 from gofer.ops.submission import mapped_folders
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.submit import Draft, SentCode, SubmitRequest, commit, make_draft, place_job
+from gofer.snapshot.inventory import refresh_manifest
+from gofer.snapshot.removal_notice import wait_for_removal
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
@@ -239,9 +245,6 @@ def _on_its_machine(session: Session, row: RunRow, record: RunRecord, draft: Dra
 
 def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]:
     """The files of the old run that are not restored because the new run's code has them."""
-    from gofer.core.code.manifest import ManifestError, load
-    from gofer.ops.files.run_files import lists_of
-
     if new.snapshot is None or row.kind == "group":
         return ()
     try:
@@ -284,9 +287,6 @@ def _git(store: Store, record: RunRecord) -> bytes | None:
 
 def _read(store: Store, key: str) -> bytes:
     """The object. StoreError when it is larger than anything that gofer writes there."""
-    from gofer.core.code.packs import read_object
-    from gofer.core.code.snapshot_names import ManifestError
-
     try:
         return read_object(store.get_range, key)
     except ManifestError as error:
@@ -298,11 +298,6 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
 
     KeyNotFound when the code is gone from both stores.
     """
-    from gofer.core.code.manifest import read_packs
-    from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
-    from gofer.snapshot.inventory import refresh_manifest
-    from gofer.snapshot.removal_notice import wait_for_removal
-
     packs = read_packs(source.get_range, snapshot)
     keys = [key_of(pack) for pack in packs for key_of in (pack_key, index_key)] + [manifest_key(snapshot)]
     for _ in range(_BRING_ATTEMPTS):
@@ -319,8 +314,6 @@ def _bring(source: Store, destination: Store, snapshot: str) -> None:
 
 def _differences(old_store: Store, new_store: Store, old: str | None, new: str | None) -> list[str]:
     """`added x`, `removed y`, `changed z` between two snapshots."""
-    from gofer.core.code.manifest import ManifestError, differences, load
-
     if old is None or new is None:
         return []
     try:

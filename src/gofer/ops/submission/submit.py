@@ -19,7 +19,8 @@ import msgspec
 
 from gofer._version import __version__
 from gofer.backends import registry
-from gofer.config.jobs import JobFlags, build_job, job_nodes
+from gofer.config.arrays import NOTHING, Axes, check_placeholders, expand
+from gofer.config.jobs import JobFlags, build_job, job_nodes, read_job_file
 from gofer.config.references import holds_reference, is_secret
 from gofer.core import launch
 from gofer.core import run_layout as names
@@ -226,16 +227,12 @@ def place_job(session: Session, target: Target, job: Job) -> Draft:
 def _job_file(request: SubmitRequest) -> JobFile | None:
     if request.job_file is None:
         return None
-    from gofer.config.jobs import read_job_file
-
     return read_job_file(request.job_file)
 
 
 def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
     if not request.each and request.array_file is None and not request.columns and file is None:
         return None
-    from gofer.config.arrays import NOTHING, Axes, check_placeholders, expand
-
     said = file.axes if file else NOTHING
     base = Axes({**said.columns, **request.columns}, said.grid)
     array = expand(request.each, request.array_file, base=base)
@@ -382,7 +379,7 @@ def _rows(session: Session, draft: Draft, record: RunRecord) -> list[RunRow]:
     rows = rows_of_record(record, store=draft.store, submitter=send.this_process(session))
     definition = run_origin.define(session, draft.target, draft.store)
     rows = [row._replace(definition=definition) for row in rows]
-    return [rows[0]._replace(project=run_origin.project_of(session)), *rows[1:]]
+    return [rows[0]._replace(project=session.project), *rows[1:]]
 
 
 def _check_lifetimes(session: Session, draft: Draft) -> None:

@@ -17,8 +17,9 @@ from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.config.document import display
 from gofer.config.show import rows
-from gofer.ops.session import Session, config_schema
+from gofer.ops.session import Session
 from gofer.ops.settings.config_import import plan_import, write_import
+from gofer.ops.settings.load import config_schema
 
 if TYPE_CHECKING:
     from gofer.ops.settings.config_import import Imported
