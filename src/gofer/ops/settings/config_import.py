@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from gofer.backends.registry import Kinds
+from gofer.backends import registry
 from gofer.config.document import display, parse_document, read_text
 from gofer.config.jobs import read_job_file
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
@@ -27,6 +27,7 @@ from gofer.importers.writer import clashes, commented, join, plain, section, to_
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
+    from gofer.config.targets import Kinds
     from gofer.importers.draft import Secret
     from gofer.ops.session import Session
 
@@ -117,7 +118,7 @@ def write_import(imported: Imported) -> None:
 
 
 def _all_kinds() -> Kinds:
-    return Kinds()
+    return registry.Kinds()
 
 
 def _absolute(folder: Path, file: Path) -> Path:
