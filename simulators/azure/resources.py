@@ -149,8 +149,12 @@ def _machines(wanted: Json, nodes: int) -> Json:
 
 def _kubernetes(wanted: Json) -> Json:
     types = wanted.get("instance_types") or {
-        f"gpu{count}": {"resources": {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": count}}}
-        for count in (1, 4, 8)
+        # The service's own default type has no GPU.
+        "defaultinstancetype": {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}},
+        **{
+            f"gpu{count}": {"resources": {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": count}}}
+            for count in (1, 4, 8)
+        },
     }
     rest = dict.fromkeys(("relayConnectionString", "extensionPrincipalId", "vcName"))
     return {"namespace": "default", "defaultInstanceType": next(iter(types)), "instanceTypes": types, **rest}

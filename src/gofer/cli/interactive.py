@@ -67,6 +67,7 @@ def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
 
     single = given["single"] or not given["procs"]
     request = build_request({**given, "command": _COMMAND, "single": single, "name": given["name"] or "ssh"})
+    request = msgspec.structs.replace(request, shell=True)
     known = job_values(request.flags, None, session.settings, session.settings.choose_target(given["target"]))
     if known["time_limit"].value is not None:
         return request

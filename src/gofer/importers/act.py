@@ -16,7 +16,7 @@ from gofer.core.launch import MPIRUN
 from gofer.errors import ConfigError
 from gofer.importers.accounts import import_account, import_workspace, missing_file, runs_store, workspace
 from gofer.importers.aml import DEFAULT_NAME, join_chain, own_keys, read_chain
-from gofer.importers.draft import Entry, ImportDraft, Value, safe_name
+from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import named_file, project_of, read_foreign
 from gofer.importers.keys import Finding, KeyOutcome, Sheet, SheetKeys
 from gofer.importers.node_setup import COMPILE_ARGS, node_setup
@@ -76,8 +76,6 @@ def import_act(draft: ImportDraft, path: Path, name: str | None = None) -> str:
     gpus = keys.number("gpu_per_node")
     entry["gpus_per_node"] = _GPUS_PER_NODE if gpus is None else gpus
     keys.carried("gpu_per_node", f"targets.{target}.gpus_per_node")
-    if entry.get("platform") == "itp" and entry["gpus_per_node"]:
-        _mention_instance_type(draft, target, entry["gpus_per_node"])
     entry |= folders
     entry["ignore"] = [*_ignore(draft, keys, target)]
     # Without `-n` the older tool asks for one whole node.
@@ -177,15 +175,6 @@ def _platform(keys: SheetKeys, target: str) -> str:
     elif legacy is not None:
         keys.dropped("aks_compute", "false is gofer's default")
     return platform
-
-
-def _mention_instance_type(draft: ImportDraft, target: str, gpus: Value) -> None:
-    """The older tool asked Kubernetes for GPUs by their number; now a job names an instance type."""
-    draft.mention(
-        f"the target `{target}` names no instance type, and Azure's default one has no GPU: "
-        f"`gofer target show {target}` lists those of the compute; put one with {gpus} GPUs as "
-        f"`targets.{target}.instance_type`"
-    )
 
 
 def _image(draft: ImportDraft, keys: SheetKeys, target: str, platform: str) -> Entry:

@@ -212,26 +212,19 @@ def _cluster(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
         ours = "compute" if is_itp else "virtual_cluster"
         entry[ours] = cluster
         keys.carried("virtual_cluster", f"targets.{target}.{ours}")
-    return entry | (_itp_node(draft, keys, target) if is_itp else _instance(keys, target))
+    return entry | (_itp_node(keys, target) if is_itp else _instance(keys, target))
 
 
-def _itp_node(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
+def _itp_node(keys: SheetKeys, target: str) -> Entry:
     keys.dropped("sla_tier", "the cluster has no tiers")
     gpus = keys.number("instance_type")
     if gpus is None:
         return {}
-    keys.changed("instance_type", f"targets.{target}.gpus_per_node", "on this cluster it is a count of GPUs")
-    if gpus:
-        draft.note_target(lambda name: _without_instance_type(name, gpus))
-    return {"gpus_per_node": gpus}
-
-
-def _without_instance_type(target: str, gpus: int) -> str:
-    return (
-        f"the toolkit asked for {gpus} GPUs by their number. A job now names an instance type of the "
-        "Kubernetes compute, which the file does not, and Azure's default one has no GPU: `gofer target "
-        f"show {target}` lists the compute's; put one with {gpus} GPUs as `instance_type:` of the target"
+    why = (
+        "on this cluster it is a count of GPUs; each run takes an instance type of the compute that has them"
     )
+    keys.changed("instance_type", f"targets.{target}.gpus_per_node", why)
+    return {"gpus_per_node": gpus}
 
 
 def _instance(keys: SheetKeys, target: str) -> Entry:

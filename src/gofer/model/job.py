@@ -47,7 +47,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     `command_launcher` names the launcher that the command itself is, such as `torchrun`. `include` are
     patterns, from `workdir`, of ignored files that go along with the code.
     `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
-    in bytes of the standard input that was sent along, which lies in the run's folder.
+    in bytes of the standard input that was sent along, which lies in the run's folder. `shell`: the run is
+    there to be entered, so a target that opens shells only on request is asked for them.
     """
 
     command: tuple[str, ...]
@@ -77,6 +78,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     sbatch: tuple[str, ...] | None = None
     include: tuple[str, ...] = ()
     stdin: int | None = None
+    shell: bool = False
 
     @property
     def starts_once(self) -> bool:

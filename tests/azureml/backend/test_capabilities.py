@@ -25,7 +25,9 @@ def test_a_compute(home: AzureHome) -> None:
 
 
 def test_kubernetes(home: AzureHome) -> None:
-    assert re.search(r"NAME +GPU +DEFAULT\n +gpu1 +1 +yes\n +gpu4 +4\n", shown(home, "itp"))
+    assert re.search(
+        r"NAME +CPU +GPU +DEFAULT\n +defaultinstancetype +2 +yes\n +gpu1 +1\n +gpu4 +4\n", shown(home, "itp")
+    )
 
 
 def test_a_virtual_cluster(home: AzureHome) -> None:

@@ -48,6 +48,9 @@ def holds(gpus: int) -> Effect:
         run_id = done.out.strip()
         found = until(lambda: (one := older_home.view(run_id))["state"] == "running" and one, "it runs")
         assert (found["gpus"], found["nodes"], found["procs"]) == (gpus, gpus // 4, 1)
+        until(lambda: older_home.azure.job(run_id)["shells"], "the service has opened a shell")
+        inside = older_home.gofer("ssh", run_id, "printenv", "AZ_BATCH_NODE_ID")
+        assert inside.out == "tvmps_0\n", inside
         older_home.gofer("abort", run_id)
 
     return check

@@ -62,7 +62,6 @@ targets:
     gpus_per_node: 4
     image: ubuntu:22.04
     store: runs
-    interactive: true
     ssh_public_key: {key}.pub
     job: {{env: {{NCCL_IB_DISABLE: '0'}}}}
 stores:

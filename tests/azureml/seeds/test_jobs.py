@@ -290,19 +290,22 @@ def test_the_words_of_the_document_on_a_folder_without_a_project(older_home: Old
 
 
 @pytest.mark.parametrize(
-    ("platform", "cluster", "kind"),
+    ("platform", "cluster", "kind", "instance_type"),
     [
-        ("aks_compute: true", "itp-cluster", "computes/itp-cluster"),
+        ("aks_compute: true", "itp-cluster", "computes/itp-cluster", "gpu4"),
         (
             "platform: singularity\nsingularity_instance_type: AISupercomputer.ND40rs_v2\n"
             "singularity_sla_tier: Standard",
             "sim-vc",
             "virtualClusters/sim-vc",
+            "Singularity.ND40rs_v2",
         ),
     ],
     ids=["itp", "singularity"],
 )
-def test_files_of_the_other_platforms_run(act: OlderToolHome, platform: str, cluster: str, kind: str) -> None:
+def test_files_of_the_other_platforms_run(
+    act: OlderToolHome, platform: str, cluster: str, kind: str, instance_type: str
+) -> None:
     path = act.folder / "aux_data/aml/c1.yaml"
     text = path.read_text().replace("aks_compute: false", platform).replace(": C1", f": {cluster}")
     path.write_text(text)
@@ -310,3 +313,35 @@ def test_files_of_the_other_platforms_run(act: OlderToolHome, platform: str, clu
     assert "rank 0 of 4 --data voc20" in act.log(run_id)
     _, job = act.azure.arm("GET", f"/jobs/{run_id}")
     assert job["properties"]["computeId"].endswith(kind)
+    assert job["properties"]["resources"]["instanceType"] == instance_type
+
+
+@pytest.mark.parametrize(("gpus", "instance_type"), [(1, "gpu1"), (2, "gpu4"), (4, "gpu4")])
+def test_kubernetes_gives_the_smallest_instance_type_with_the_gpus(
+    act: OlderToolHome, gpus: int, instance_type: str
+) -> None:
+    on_kubernetes(act)
+    plan = act.gofer("-c", "c1", "-n", str(gpus), "submit", "--dry-run", "ls").out
+    assert f'"instanceType": "{instance_type}"' in plan
+
+
+def test_kubernetes_without_the_gpus_is_refused_in_words(act: OlderToolHome) -> None:
+    on_kubernetes(act, gpu_per_node=16)
+    done = act.gofer("-c", "c1", "submit", "ls", status=1)
+    assert "the compute `itp-cluster` of the target `c1` has no instance type with 16 GPUs" in done.err
+    assert "`gpu8` (8 GPUs)" in done.err
+    assert act.gofer("list", "runs", "--json").out == "[]\n"
+
+
+def test_kubernetes_without_gpus_takes_the_default_of_the_service(act: OlderToolHome) -> None:
+    on_kubernetes(act)
+    assert "instanceType" not in act.gofer("-c", "c1", "-n", "0", "submit", "--dry-run", "ls").out
+
+
+def on_kubernetes(act: OlderToolHome, gpu_per_node: int = 4) -> None:
+    """The document's file for the Kubernetes compute of the workspace."""
+    path = act.folder / "aux_data/aml/c1.yaml"
+    text = (
+        path.read_text().replace("aks_compute: false", "aks_compute: true").replace(": C1", ": itp-cluster")
+    )
+    path.write_text(text.replace("gpu_per_node: 4", f"gpu_per_node: {gpu_per_node}"))

@@ -297,15 +297,6 @@ def test_the_address_of_a_registry(act: Shop, platform: str, image: str, meant: 
     assert "dummy-pw-9" not in repr(plan)
 
 
-def test_kubernetes_needs_an_instance_type_for_gpus(act: Shop) -> None:
-    act.put("aux_data/aml/itp.yaml", CLUSTER.replace("aks_compute: false", "aks_compute: true"))
-    act.put("aux_data/aml/cpu.yaml", "_base_: itp.yaml\ngpu_per_node: 0\n")
-    plan = act.plan("aux_data/aml/itp.yaml", "aux_data/aml/cpu.yaml")
-    (said,) = [note for note in plan.notes if "instance type" in note]
-    assert "`gofer target show itp` lists those of the compute; put one with 4 GPUs as" in said
-    assert said.endswith("`targets.itp.instance_type`")
-
-
 def test_what_a_file_leaves_out_stays_out_for_its_target_alone(act: Shop) -> None:
     act.put(
         "aux_data/aml/c1.yaml", "_base_: aml.yaml\nzip_options: ['-x', '*/build/*', '-x', '*.ckpt', '-9']\n"

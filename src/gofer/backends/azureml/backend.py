@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
+import msgspec
+
 from gofer.backends.azureml import capacity, datastores, environments, jobs, names, shell
 from gofer.backends.azureml.connection import AzureConnection
 from gofer.backends.azureml.jobs import Nodes
@@ -43,17 +45,18 @@ from gofer.model.run import Observation, RunRecord
 
 
 class PlanInput(NamedTuple):
-    """What `AzureBackend.prepare` reads: the name of the agent, the public key for shells, and the places of
-    the stores with mapped folders, by URL.
+    """What `AzureBackend.prepare` reads: the name of the agent, the public key for shells, the instance type,
+    and the places of the stores with mapped folders, by URL.
     """
 
     agent: str
     ssh_key: str | None
+    instance_type: str | None
     places: Mapping[str, BlobPlace | None]
 
 
 class AzureBackend(KeepsSecretsHere):
-    """One target. Every method but `lay_out` and `plan` asks the service and blocks."""
+    """One target. Every method but `plan` may ask the service and block."""
 
     kind = "azureml"
 
@@ -67,18 +70,26 @@ class AzureBackend(KeepsSecretsHere):
 
     def lay_out(self, job: Job) -> Layout:
         # A missing key file must be reported at submission, before anything is recorded.
-        self._connection.ssh_key()
-        return lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+        self._connection.ssh_key(job)
+        layout = lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+        capacity.instance_type(self._connection, layout.gpus_per_node)
+        return layout
 
     def prepare(self, record: RunRecord) -> PlanInput:
         from gofer.transport.bundle import mark
 
         stores = {folder.store for folder in record.job.folders.values()}
         places = {url: self._connection.context.place_of(url) for url in stores}
-        return PlanInput(mark(), self._connection.ssh_key(), places)
+        instance_type = capacity.instance_type(self._connection, record.layout.gpus_per_node)
+        return PlanInput(mark(), self._connection.ssh_key(record.job), instance_type, places)
 
     def plan(self, record: RunRecord, prepared: PlanInput) -> AzurePlan:
-        connection, options = self._connection, self._options
+        connection = self._connection
+        options = msgspec.structs.replace(
+            self._options,
+            instance_type=prepared.instance_type,
+            interactive=self._options.interactive or record.job.shell,
+        )
         store = connection.store
         environment = environments.choose(options, connection.workspace)
         datastore = connection.datastore_of(store)

@@ -31,6 +31,28 @@ def describe(connection: AzureConnection) -> dict[str, object]:
     return {"sla": options.tier, **facts.cluster_facts(cluster, types)}
 
 
+def instance_type(connection: AzureConnection, gpus: int) -> str | None:
+    """The instance type of a node with `gpus` GPUs: the one that the target names, else on Kubernetes the
+    smallest that the compute has; None where the service decides. Asks the compute once for a connection.
+
+    CheckFailed when the compute has no instance type with so many GPUs.
+    """
+    options = connection.options
+    if options.instance_type or options.platform != "itp" or not gpus:
+        return options.instance_type
+    found = facts.instance_type_for(connection.compute, gpus)
+    if found is None:
+        counts = facts.instance_type_gpus(connection.compute)
+        known = ", ".join(f"`{name}` ({count} GPUs)" for name, count in counts.items())
+        raise CheckFailed(
+            f"the compute `{options.compute}` of the target `{connection.target}` has no instance type with "
+            f"{'a GPU' if gpus == 1 else f'{gpus} GPUs'}",
+            hint=f"the compute has {known or 'no instance types'}; ask its owner for one with {gpus}, or for "
+            "fewer GPUs a node with `-n` and `gpus_per_node:` of the target",
+        )
+    return found
+
+
 def list_nodes(connection: AzureConnection) -> list[NodeFacts]:
     """The nodes of a compute; CheckFailed for a target that is a share of a cluster."""
     options = connection.options

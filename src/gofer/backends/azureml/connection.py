@@ -5,8 +5,9 @@ the service.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
@@ -21,6 +22,7 @@ from gofer.transport.azure.cloud import find_cloud, in_cloud
 if TYPE_CHECKING:
     from gofer.backends.azureml.handoff import HandoffStore
     from gofer.backends.azureml.logs import Logs
+    from gofer.model.job import Job
 
 
 class AzureConnection:
@@ -63,11 +65,9 @@ class AzureConnection:
         by_identity = self.options.identity is not None
         return names.datastore_name(place, write=write, by_identity=by_identity)
 
-    def ssh_key(self) -> str | None:
-        """The public key for shells in jobs; None for a target without shells. CheckFailed when no key is
-        found.
-        """
-        if not self.options.interactive:
+    def ssh_key(self, job: Job) -> str | None:
+        """The public key for shells in the job; None without shells. CheckFailed when no key is found."""
+        if not (self.options.interactive or job.shell):
             return None
         from gofer.backends.azureml.shell import public_key
 
@@ -90,6 +90,11 @@ class AzureConnection:
         return Service(
             Arm(cloud, credential), self.workspace, KnownResources(self.secrets_folder, self.workspace.id)
         )
+
+    @cached_property
+    def compute(self) -> Mapping[str, Any]:
+        """The compute as the service describes it, asked once. Only for the platforms `aml` and `itp`."""
+        return self.service.compute(self.options.compute or "")
 
     @cached_property
     def handoff_store(self) -> HandoffStore:

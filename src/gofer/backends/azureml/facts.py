@@ -73,6 +73,28 @@ def _instance_types(more: Json) -> list[dict[str, object]]:
     ]
 
 
+def instance_type_for(compute: Json, gpus: int) -> str | None:
+    """The instance type of a Kubernetes compute with the fewest GPUs that are at least `gpus`; None when none
+    has so many.
+    """
+    counts = instance_type_gpus(compute)
+    fitting = [name for name, count in counts.items() if count >= gpus]
+    return min(fitting, key=counts.__getitem__, default=None)
+
+
+def instance_type_gpus(compute: Json) -> dict[str, int]:
+    """The GPUs of each instance type of a Kubernetes compute, in the order of the service."""
+    more = (compute.get("properties") or {}).get("properties") or {}
+    limits = {
+        name: ((definition or {}).get("resources") or {}).get("limits") or {}
+        for name, definition in (more.get("instanceTypes") or {}).items()
+    }
+    return {
+        name: sum(int(count or 0) for key, count in row.items() if key.endswith("/gpu"))
+        for name, row in limits.items()
+    }
+
+
 # -- Singularity
 
 

@@ -52,15 +52,21 @@ def _no_endpoint(connection: AzureConnection, run_id: str, job: Json, node: int 
             hint="try again in a minute; without `--node` the shell opens on the first node",
         )
     properties = job.get("properties") or {}
-    is_interactive = "ssh" in (properties.get("services") or {}) or connection.options.interactive
-    if is_interactive:
+    if "ssh" in (properties.get("services") or {}) or _is_interactive(properties):
         return CheckFailed(
             f"the service has not opened a shell for {run_id} yet", hint="try again in a minute"
         )
     return CheckFailed(
         f"{run_id} was submitted without access to a shell",
-        hint=f"set `interactive: true` in the target `{connection.target}` and submit again",
+        hint=f"`interactive: true` of the target `{connection.target}` gives its runs one; "
+        "`gofer submit ssh` asks for one by itself",
     )
+
+
+def _is_interactive(properties: Json) -> bool:
+    """Whether a job on Singularity was submitted with access to a shell."""
+    words = (properties.get("resources") or {}).get("properties") or {}
+    return bool((words.get("AISuperComputer") or {}).get("interactive"))
 
 
 class SshEndpoint(NamedTuple):
@@ -158,7 +164,7 @@ def public_key(named: str | None, home: str) -> str:
             continue
     raise CheckFailed(
         f"there is no public key for shells in runs: {', '.join(paths)}",
-        hint="`ssh-keygen -t ed25519` makes one, or leave `interactive` out of the target",
+        hint="`ssh-keygen -t ed25519` makes one, or name one as `ssh_public_key:` of the target",
     )
 
 

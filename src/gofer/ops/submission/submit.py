@@ -71,7 +71,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `code_folder` is the folder to send instead of the project. `include` are patterns of ignored files to
     send. `with_git` sends a small git repository. `each` and `array_file` are as on the command line;
-    `columns` are further columns, already split.
+    `columns` are further columns, already split. `shell` as in Job.
     """
 
     flags: JobFlags = JobFlags()
@@ -86,6 +86,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[str, ...] = ()
     stdin: bytes | None = None
     with_git: bool = False
+    shell: bool = False
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +159,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     job = build_job(request.command, flags, file, settings, target.name)
     submitting_shell.check_words(job.command)
     _check_lengths(job)
-    job = msgspec.structs.replace(job, sbatch=sbatch)
+    job = msgspec.structs.replace(job, sbatch=sbatch, shell=request.shell)
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
     folder = root.path
     local = registry.runs_here(target.kind)

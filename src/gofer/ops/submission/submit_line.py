@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RENDERED_APART = frozenset(
     {
         *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
-        *("env", "tags", "time_limit_s", "stdin", "keep_group", "keep_most"),
+        *("env", "tags", "time_limit_s", "stdin", "keep_group", "keep_most", "shell"),
     }
 )
 
@@ -36,7 +36,7 @@ def submit_line(
     """All options of the run that differ from the default, then the command.
 
     `time_limit` and `gpus` replace the run's own values. `command` replaces the job's command, as for a row
-    of an array.
+    of an array. A run that is there to be entered is `gofer submit ssh`.
     """
     job = record.job
     if gpus is not None:
@@ -51,7 +51,8 @@ def submit_line(
         words.append("--with-git")
     if limit is not None:
         words += ["--time-limit", limit]
-    return f"gofer submit {quote_command([*words, *(command or job.command)])}"
+    typed = ("ssh",) if job.shell else command or job.command
+    return f"gofer submit {quote_command([*words, *typed])}"
 
 
 def _resources(job: Job) -> list[str]:
