@@ -58,6 +58,7 @@ def test_a_shell_on_a_terminal_reaches_the_machine(held: tuple[Home, str]) -> No
         shell.type("exit 5\n")
         assert shell.end() == 5
         assert "dummy-not-a-secret" not in shell.shown
+        assert "closed" not in shell.shown
 
 
 def test_a_run_that_waits_there_says_what_for(held: tuple[Home, str]) -> None:

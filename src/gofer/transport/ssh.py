@@ -190,7 +190,9 @@ def ssh_argv(host: str, sockets: Path) -> list[str]:
 def shell_argv(login: Login, words: Sequence[str], *, terminal: bool) -> list[str]:
     """The `ssh` command that runs `words` there unchanged, over the shared connection; exits as they do."""
     program, _, *rest = ssh_argv(login.host, sockets_folder(os.environ))
-    return [program, "-tt" if terminal else "-T", *rest, quote_command(words)]
+    # On a terminal, ssh says at the end that it closed its part of the shared connection, which is no news.
+    how = ["-tt", "-o", "LogLevel=ERROR"] if terminal else ["-T"]
+    return [program, *how, *rest, quote_command(words)]
 
 
 _reached: dict[Login, SshMachine] = {}
