@@ -52,5 +52,20 @@ def test_the_page_has_every_line() -> None:
     assert missing == []
 
 
+def rows() -> list[list[str]]:
+    """The cells of the tables with a status: line, status, what happens."""
+    tables = PAGE.read_text().partition("## Every line and key")[2].partition("### More words")[0]
+    return [row.strip("| ").split(" | ") for row in tables.splitlines() if row.startswith("| ")]
+
+
+def test_every_line_that_runs_here_works_by_the_page() -> None:
+    statuses = {line: status for cell, status, *_ in rows() for line in re.findall("`([^`]+)`", cell)}
+    assert {statuses[one["line"]] for one in LINES} <= {"works", "other form"}
+
+
+def test_every_row_has_a_status() -> None:
+    assert {status for _, status, *_ in rows()} == {"status", "works", "other form", "not yet"}
+
+
 def test_every_effect_is_used() -> None:
     assert {one["effect"] for one in LINES if "effect" in one} == set(EFFECTS)
