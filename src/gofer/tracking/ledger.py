@@ -10,6 +10,7 @@ family; LedgerCorrupt means that the file must be set aside and rebuilt from the
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,12 +36,13 @@ from gofer.tracking.sql import (
     Statement,
     command_text,
     compile_count,
+    compile_ids,
     compile_select,
     pattern_function,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["Event", "Ledger", "RunRow"]
 
 _T = TypeVar("_T")
+# 500 lines are a few megabytes. SQLite takes at least 999 values in a statement.
+_BATCH = 500
 
 
 class Ledger:
@@ -173,6 +177,17 @@ class Ledger:
         """The runs that match, in the query's order; without their records unless the query asks for them."""
         return self._run(compile_select(query), decode)
 
+    def selection(self, query: Query) -> Selection:
+        """What `select` returns, read in batches while it is iterated over: for very many runs."""
+        ids = self._run(compile_ids(query), lambda line: str(line[0]))
+        return Selection(self, ids, records=query.records)
+
+    def batch(self, ids: Sequence[str], *, records: bool) -> list[RunRow]:
+        """The runs with these ids, in this order, without those that are gone; at most a few hundred."""
+        select = SELECT_FULL if records else SELECT_BARE
+        found = {row.id: row for row in self._rows(f"{select} WHERE id IN ({marks(ids)})", ids)}
+        return [found[run_id] for run_id in ids if run_id in found]
+
     def count(self, query: Query) -> int:
         """The number of runs that match, whatever the query's limit."""
         return self._run(compile_count(query), lambda line: int(line[0]))[0]
@@ -245,6 +260,31 @@ class Ledger:
         if taken is None:
             return "two of the runs to add have the same id"
         return f"the ledger already has the run `{taken}`"
+
+
+class Selection(Collection[RunRow]):
+    """The runs that a query matched when it was made. Each iteration reads them again, in batches of 500, so
+    memory does not grow with their number. A run that was removed meanwhile is left out.
+    """
+
+    def __init__(self, ledger: Ledger, ids: Sequence[str], *, records: bool) -> None:
+        self._ledger = ledger
+        self._ids = ids
+        self._records = records
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[RunRow]:
+        for at in range(0, len(self._ids), _BATCH):
+            yield from self._ledger.batch(self._ids[at : at + _BATCH], records=self._records)
+
+    def __contains__(self, row: object) -> bool:
+        return isinstance(row, RunRow) and row.id in self._ids
+
+    def first(self, most: int | None) -> Selection:
+        """The first `most` of these runs; all of them for None."""
+        return Selection(self._ledger, self._ids[:most], records=self._records)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ FIELDS = {
     "group": "id",
     "attempts": "number",
     "snapshot": "text",
+    "row": "number",
 }
 NONE = "none"
 _KEYED = {"tag.": "loose", "arg.": "loose"}

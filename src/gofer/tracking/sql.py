@@ -22,6 +22,7 @@ _COLUMNS = {
     "started": "started_at",
     "ended": "ended_at",
     "attempts": "json_array_length(attempts)",
+    "row": "row_index",
 }
 _NUMBER = "CAST(? AS NUMERIC)"
 _IS_NUMBER = "{} <= CAST('9e999' AS REAL)"  # against a number SQLite sorts every text that is not one higher
@@ -61,9 +62,17 @@ class Statement(NamedTuple):
 
 def compile_select(query: Query) -> Statement:
     """The statement whose lines `rows.decode` reads. Pure."""
+    return _compile(query, SELECT_FULL if query.records else SELECT_BARE)
+
+
+def compile_ids(query: Query) -> Statement:
+    """The statement for the ids of what `compile_select` selects, in the same order. Pure."""
+    return _compile(query, "SELECT id FROM runs")
+
+
+def _compile(query: Query, select: str) -> Statement:
     where = _where(query)
     newest = _NEWEST_WITH_ROWS if _has_rows(query) else _NEWEST
-    select = SELECT_FULL if query.records else SELECT_BARE
     tail = f"WHERE {where.sql} ORDER BY {newest} LIMIT ?"
     limit = -1 if query.limit is None else min(query.limit, _MOST_LINES)
     if query.sort is None and not query.reverse:

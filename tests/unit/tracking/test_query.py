@@ -48,6 +48,7 @@ def filled(ledger: Ledger) -> Ledger:
 def ids(ledger: Ledger, *filters: str, **values: Any) -> list[str]:
     query = Query(filters=parse_filters(filters), now=NOW + 100)._replace(**values)
     found = [row.id for row in ledger.select(query)]
+    assert [row.id for row in ledger.selection(query)] == found
     if query.limit is None:
         assert ledger.count(query) == len(found)
     return found

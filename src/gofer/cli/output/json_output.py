@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 def to_text(value: Any) -> str:
@@ -20,6 +23,15 @@ def to_text(value: Any) -> str:
 def print_json(value: Any) -> None:
     """Write `value` to stdout."""
     sys.stdout.write(to_text(value))
+
+
+def array_text(values: Iterable[Any]) -> Iterator[str]:
+    """The pieces of what `to_text` returns for a list of these values, one for each value and its ends."""
+    before = "[\n  "
+    for value in values:
+        yield before + to_text(value)[:-1].replace("\n", "\n  ")
+        before = ",\n  "
+    yield "[]\n" if before[0] == "[" else "\n]\n"
 
 
 def one_line(value: Any) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gofer.cli.output.json_output import print_json, to_text
+from gofer.cli.output.json_output import array_text, print_json
 from gofer.cli.output.screen import print_message
 from gofer.errors import StoreError
 from gofer.ops.runs.view import run_jsons
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
@@ -22,23 +22,20 @@ def print_run(session: Session, row: RunRow) -> None:
     print_json(_documents(session, [row], from_store=True)[0])
 
 
-def print_runs(session: Session, rows: Sequence[RunRow], *, from_store: bool = True) -> None:
+def print_runs(session: Session, rows: Collection[RunRow], *, from_store: bool = True) -> None:
     """Write runs to stdout as an array; without `from_store`, without looking for their logs.
 
     If the store cannot be read, the ledger's facts are used, with a warning. Without `from_store` there may
     be very many runs, so each is written before the next is read.
     """
-    if from_store or not rows:
-        print_json(_documents(session, rows, from_store=from_store))
+    if from_store:
+        print_json(_documents(session, rows, from_store=True))
         return
-    before = "[\n  "
-    for document in run_jsons(session, rows, from_store=False):
-        sys.stdout.write(before + to_text(document)[:-1].replace("\n", "\n  "))
-        before = ",\n  "
-    sys.stdout.write("\n]\n")
+    for piece in array_text(run_jsons(session, rows, from_store=False)):
+        sys.stdout.write(piece)
 
 
-def _documents(session: Session, rows: Sequence[RunRow], *, from_store: bool) -> list[dict[str, Any]]:
+def _documents(session: Session, rows: Collection[RunRow], *, from_store: bool) -> list[dict[str, Any]]:
     try:
         return list(run_jsons(session, rows, from_store=from_store))
     except StoreError as error:

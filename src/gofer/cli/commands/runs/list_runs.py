@@ -19,7 +19,8 @@ from gofer.ops.session import Session
 from gofer.tracking.query import Filter, Query, parse_filters
 
 if TYPE_CHECKING:
-    from gofer.tracking.ledger import RunRow
+    from gofer.tracking.ledger import Selection
+
 _USUAL = 20
 _NO_RUN = (
     "no run yet; `gofer submit COMMAND` makes the first, `gofer list runs --everywhere` finds those of others"
@@ -38,7 +39,7 @@ def run(**given: Any) -> int:
         refresh_active(session)
         rows = _select(session, query, given)
         if given["export"]:
-            _export(session, rows, names, given["export"])
+            _export(rows, names, given["export"])
         elif given["as_json"]:
             _print_json(session, rows)
         else:
@@ -79,40 +80,40 @@ def _group_id(session: Session, reference: str) -> str:
     return group.id
 
 
-def _select(session: Session, query: Query, given: dict[str, Any]) -> list[RunRow]:
+def _select(session: Session, query: Query, given: dict[str, Any]) -> Selection:
     """The runs of the query. The rows of one group were all submitted at once, so they come by their index,
     unless the person chose an order.
     """
     if not given["group"] or given["sort"]:
-        return session.ledger.select(query)
-    rows = session.ledger.select(query._replace(limit=None))
-    rows.sort(key=lambda row: row.row_index or 0, reverse=given["reverse"])
-    return rows[: query.limit]
+        return session.ledger.selection(query)
+    return session.ledger.selection(query._replace(limit=None, sort="row")).first(query.limit)
 
 
-def _print_json(session: Session, rows: list[RunRow]) -> None:
+def _print_json(session: Session, rows: Selection) -> None:
     from gofer.cli.output.run_json import print_runs  # loads what `list runs` does not need
 
     print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
 
 
-def _print_table(rows: list[RunRow], names: tuple[str, ...], *, spare: bool) -> None:
+def _print_table(rows: Selection, names: tuple[str, ...], *, spare: bool) -> None:
     """With `spare`, columns that are empty in every row do not take room on a terminal."""
     now, fit = time.time(), screen_width()
-    by_name = {name: [text(name, row, now) for row in rows] for name in names}
-    shown = [name for name in names if not (spare and fit and rows) or any(by_name[name])]
-    cells = list(zip(*(by_name[name] for name in shown), strict=True))
+    lines = [[text(name, row, now) for name in names] for row in rows]
+    filled = [any(line[at] for line in lines) for at in range(len(names))]
+    at_shown = [at for at in range(len(names)) if filled[at] or not (spare and fit and lines)]
+    shown = [names[at] for at in at_shown]
+    cells = [[line[at] for at in at_shown] for line in lines]
     sys.stdout.write(render([column(name) for name in shown], cells, fit=fit, colour=has_colours(sys.stdout)))
 
 
-def _export(session: Session, rows: list[RunRow], names: tuple[str, ...] | None, file: str) -> None:
+def _export(rows: Selection, names: tuple[str, ...] | None, file: str) -> None:
     from gofer.cli.output.export import write_runs  # rarely used
 
     write_runs(rows, names or EXPORTED, file, all_tags=names is None)
     print_message(f"{len(rows)} runs written to {file}")
 
 
-def _print_more_hint(session: Session, query: Query, rows: list[RunRow], given: dict[str, Any]) -> None:
+def _print_more_hint(session: Session, query: Query, rows: Selection, given: dict[str, Any]) -> None:
     if query.limit is None or len(rows) < query.limit or given["last"]:
         if not rows:
             print_message("no run matches" if query.filters else _NO_RUN)
