@@ -223,7 +223,8 @@ class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Meta(description="Shell commands, or lines of a Dockerfile, that end the wrapped image"),
     ] = None
     sing_wrap: Annotated[
-        bool | None, Meta(description="Whether runs on Singularity need it wrapped: `gofer image wrap NAME`")
+        bool | None,
+        Meta(description="Whether runs on Singularity need it wrapped: `gofer submit` wraps it then"),
     ] = None
     username: Annotated[SomeText | None, Meta(description="Who pushes to the registry")] = None
     password: Annotated[Kept | None, Meta(description="A reference: the registry's password or token")] = None

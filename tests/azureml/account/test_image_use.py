@@ -50,17 +50,77 @@ def is_planned(home: Home, target: str, image: str) -> bool:
     return "/versions/".join(environment_of_image(image)) in output
 
 
-def test_a_run_on_singularity_waits_for_its_wrapped_image(home: Home, docker: Program) -> None:
+def wrapped_images(docker: Program) -> list[str]:
+    """The wrapped images that the registry has."""
+    return [name for name in docker.state["registry"] if "-sing-" in name]
+
+
+def image_of_run(azure: Azure, run: str) -> str:
+    _, job = azure.arm("GET", f"/jobs/{run}")
+    _, version = azure.ask("GET", f"{job['properties']['environmentId']}?api-version=2024-04-01")
+    return str(version["properties"]["image"])
+
+
+def test_submit_wraps_the_image_once_for_a_digest(home: Home, docker: Program, azure: Azure) -> None:
+    planned = home.gofer("-c", "sing", "submit", "--no-code", "--dry-run", "true")
+    assert "the image `mine` is wrapped for Singularity before the run is sent" in planned.err
+    assert wrapped_images(docker) == []
+    done = home.gofer("-c", "sing", "submit", "--no-code", "true")
+    (image,) = wrapped_images(docker)
+    assert "/versions/".join(environment_of_image(image)) in planned.out
+    assert image_of_run(azure, done.out.strip()) == image
+    assert image in home.gofer("image", "show", "mine").out
+    calls = len(docker.calls)
+    again = home.gofer("-c", "sing", "submit", "--no-code", "true")
+    assert "wrapped" not in again.err
+    assert image_of_run(azure, again.out.strip()) == image
+    assert len(docker.calls) == calls
+    home.gofer("abort", done.out.strip(), again.out.strip())
+
+
+def test_an_image_without_a_digest_is_wrapped_for_each_submission(
+    home: Home, docker: Program, azure: Azure
+) -> None:
+    home.configure((home.folder / "gofer.yaml").read_text().replace(f", sha256: {DIGEST}", ""))
+    docker.set(registry={BASE.partition("@")[0]: {}})
+    for builds in (1, 2):
+        done = home.gofer("-c", "sing", "submit", "--no-code", "true")
+        assert "hint: with `sha256:` under `dockers: mine:`, it is wrapped only once" in done.err
+        assert docker.verbs.count("build") == builds
+        (image,) = wrapped_images(docker)
+        assert image_of_run(azure, done.out.strip()) == image
+        home.gofer("abort", done.out.strip())
+    docker.set(daemon=False)
+    done = home.gofer("-c", "sing", "submit", "--no-code", "true")  # the image that was wrapped last
+    assert image_of_run(azure, done.out.strip()) == image
+    home.gofer("abort", done.out.strip())
+
+
+def test_without_a_builder_submit_names_the_command(home: Home, docker: Program) -> None:
+    docker.set(daemon=False)
     for words in (["--dry-run"], []):
         done = home.gofer("-c", "sing", "submit", "--no-code", *words, "true", status=1)
         assert "the image `mine` of the target `sing` must be wrapped for Singularity, and is not" in done.err
+        assert "`docker info`: Cannot connect to the Docker daemon" in done.err
         assert "hint: `gofer image wrap mine --push`" in done.err
+    docker.set(daemon=True)
     home.gofer("image", "wrap", "mine")
+    docker.set(daemon=False)
     done = home.gofer("-c", "sing", "submit", "--no-code", "true", status=1)
     assert "is only on this machine" in done.err
-    image = home.gofer("image", "wrap", "mine", "--push").out.strip()
-    assert is_planned(home, "sing", image)
     assert json.loads(home.gofer("list", "runs", "--json").out) == []
+
+
+def test_a_build_that_fails_leaves_no_run(home: Home, docker: Program) -> None:
+    docker.set(logins=[])
+    done = home.gofer("-c", "sing", "submit", "--no-code", "true", status=1)
+    assert "unauthorized: authentication required" in done.err
+    assert "`gofer image wrap` continues where it stopped" in done.err
+    assert json.loads(home.gofer("list", "runs", "--json").out) == []
+    docker.set(logins=["reg.invalid"])
+    run = home.gofer("-c", "sing", "submit", "--no-code", "true").out.strip()
+    assert docker.verbs.count("build") == 1
+    home.gofer("abort", run)
 
 
 def test_elsewhere_the_image_itself_is_used_at_its_digest(home: Home, docker: Program) -> None:
@@ -71,9 +131,7 @@ def test_elsewhere_the_image_itself_is_used_at_its_digest(home: Home, docker: Pr
 def test_a_run_gets_an_environment_of_its_wrapped_image(home: Home, docker: Program, azure: Azure) -> None:
     image = home.gofer("image", "wrap", "mine", "--push").out.strip()
     run = home.gofer("-c", "sing", "submit", "-Q", "--no-code", "true").out.strip()
-    _, job = azure.arm("GET", f"/jobs/{run}")
-    _, version = azure.ask("GET", f"{job['properties']['environmentId']}?api-version=2024-04-01")
-    assert version["properties"]["image"] == image
+    assert image_of_run(azure, run) == image
     home.gofer("abort", run)
 
 

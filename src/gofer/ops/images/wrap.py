@@ -33,6 +33,7 @@ from gofer.ops.images.build import (
     push_words,
     wrapped_name,
 )
+from gofer.ops.messages import Hint, Message
 from gofer.text import quote_command
 
 if TYPE_CHECKING:
@@ -270,35 +271,68 @@ class ImageRecords:
 def complete_image(session: Session, capabilities: Capabilities) -> str | None:
     """The image that a target names: for an entry of `dockers:`, its complete name. Calls no service.
 
-    If a wrapped image is needed and does not exist yet, the image itself is used, so that commands that only
-    read work. `check_image` checks it before a run is sent.
+    A wrapped image that does not exist yet has the name that `provide_image` gives it.
     """
     found = _named(session, capabilities)
     if found is None:
         return capabilities.image
     if found.sing_wrap and capabilities.is_image_wrapped:
         kept = wrapped_of(session, found)
-        return kept.image if kept else found.pinned
+        return kept.image if kept else wrapped_name(found.full_name, wrapping_of(found).mark)
     return found.pinned
 
 
 def check_image(session: Session, target: str) -> None:
-    """CheckFailed when runs of the target need a wrapped image that is not in its registry."""
+    """Name what `provide_image` will do. CheckFailed when runs of the target need a wrapped image that is not
+    in its registry and cannot be built here.
+    """
+    found = _image_to_wrap(session, target)
+    if found is None:
+        return
+    builder, why = find_builder(session.environ)
+    kept = wrapped_of(session, found)
+    if builder is not None and (kept is None or _is_usual(session, found, kept)):
+        session.emit(Message(f"the image `{found.name}` is wrapped for Singularity before the run is sent"))
+        if found.sha256 is None:
+            session.emit(Hint(f"with `sha256:` under `dockers: {found.name}:`, it is wrapped only once"))
+        return
+    if kept is not None and kept.is_pushed:
+        return
+    problem = f"the image `{found.name}` of the target `{target}` must be wrapped for Singularity, and is not"
+    if kept is not None:
+        problem = f"the wrapped image `{kept.image}` of the target `{target}` is only on this machine"
+    raise CheckFailed(f"{problem}{f': {why}' if why else ''}", hint=f"`gofer image wrap {found.name} --push`")
+
+
+def provide_image(session: Session, target: str) -> None:
+    """Wrap and push the image of the target if its runs need it. Call after `check_image`. Blocks.
+    Idempotent.
+    """
+    found = _image_to_wrap(session, target)
+    if found is None:
+        return
+    kept = wrapped_of(session, found)
+    if kept is None or _is_usual(session, found, kept):
+        outcome = wrap(session, WrapRequest(found.name, push=True))
+        if not outcome.is_pushed and kept is None:
+            check_image(session, target)  # the builder has stopped since the first check
+
+
+def _image_to_wrap(session: Session, target: str) -> Docker | None:
+    """The image that runs of the target need wrapped, unless its registry has the wrapped image of exactly
+    this version.
+    """
     capabilities = capabilities_of(session.settings.target(target))
     found = _named(session, capabilities)
     if found is None or not (found.sing_wrap and capabilities.is_image_wrapped):
-        return
+        return None
     kept = wrapped_of(session, found)
-    if kept is None:
-        raise CheckFailed(
-            f"the image `{found.name}` of the target `{target}` must be wrapped for Singularity, and is not",
-            hint=f"`gofer image wrap {found.name} --push`",
-        )
-    if not kept.is_pushed:
-        raise CheckFailed(
-            f"the wrapped image `{kept.image}` of the target `{target}` is only on this machine",
-            hint=f"`gofer image wrap {found.name} --push`",
-        )
+    return None if kept and kept.is_pushed and found.sha256 is not None else found
+
+
+def _is_usual(session: Session, found: Docker, kept: Wrapped) -> bool:
+    """Whether the wrapped image has the name and the bases that `gofer image wrap NAME` chooses by itself."""
+    return ImageRecords.of(session.paths).find(wrapping_of(found).mark) == kept
 
 
 def _named(session: Session, capabilities: Capabilities) -> Docker | None:

@@ -32,7 +32,7 @@ from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
-from gofer.ops.images.wrap import check_image
+from gofer.ops.images.wrap import check_image, provide_image
 from gofer.ops.messages import Message, Warning
 from gofer.ops.runs import run_origin
 from gofer.ops.submission import (
@@ -260,6 +260,7 @@ def commit(session: Session, draft: Draft, *, sent: SentCode | None = None) -> R
     with _interrupt_reported(session, tried_ids):
         session.store(draft.store)
         _check_lifetimes(session, draft)
+        provide_image(session, draft.target)
         private = _private(session, draft)  # before the code is sent, so that a missing secret fails early
         sent = _name_secret_files(sent or _send_code(session, draft), private)
         backend = session.backend(draft.target, draft.placement)
