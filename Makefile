@@ -165,6 +165,11 @@ venv: ready ## only set up .venv
 lock: ## update requirements/*.txt from pyproject.toml; UPGRADE=1 takes newer versions
 	@bash scripts/lock.sh
 
+.PHONY: wheel
+wheel: $(STAMP) ## build dist/gofer-VERSION-py3-none-any.whl, to install on any machine with pip, pipx or uv
+	@rm -rf dist
+	@$(BIN)/hatchling build -t wheel
+
 .PHONY: clean
 clean: ## remove everything that make created, .venv included
 	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down azure-sim-down; fi

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import stat
 import threading
@@ -42,14 +43,19 @@ _LONGEST_RUNTIME = 40
 # A part of ssh's message, what it means, and the command that helps. The first match wins.
 _CAUSES = (
     (
-        "Host key verification failed",
-        "its host key is not known on this machine, or has changed",
-        "run `ssh {host}` once, and compare the fingerprint",
-    ),
-    (
         "REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key has changed",
         "ask its administrator whether the change is right; then `ssh-keygen -R {host}`",
+    ),
+    (
+        "Host key verification failed",
+        "its host key is not known on this machine",
+        "run `ssh {host}` once, and compare the fingerprint",
+    ),
+    (
+        "Bad owner or permissions on",
+        "ssh refuses a configuration file that others own or can write",
+        "`chmod 600 ~/.ssh/config`",
     ),
     (
         "Permission denied",
@@ -82,6 +88,7 @@ _CAUSES = (
     ("Broken pipe", "the connection was lost", "try `ssh {host}`"),
 )
 _CUT = 255
+_MISSING_KEY = re.compile(r"Identity file (\S+) not accessible")
 
 
 class Login(NamedTuple):
@@ -341,6 +348,13 @@ class _Line:
 
 def explain(host: str, status: int, complaints: str) -> Unreachable:
     """The error for an `ssh` that ended without an answer."""
+    missing = _MISSING_KEY.search(complaints)
+    if missing and "Permission denied" in complaints:
+        return Unreachable(
+            f"{host} cannot be reached: the key {missing[1]} does not exist",
+            hint=f"`ssh-keygen -f {missing[1]}` makes it, `ssh-copy-id {host}` registers it; or correct "
+            f"`IdentityFile` in ~/.ssh/config",
+        )
     for words, meaning, mend in _CAUSES:
         if words in complaints:
             return Unreachable(f"{host} cannot be reached: {meaning}", hint=mend.format(host=host))
