@@ -27,7 +27,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     paths = Paths.from_environment(os.environ)
     paths.config_file.write_text("targets:\n  lab: {kind: local}\n")
     with Ledger.open(paths.ledger_file) as ledger:
-        ledger.insert([a_run(), a_run(id="r260921-140641-bcdfgh")])
+        ledger.insert(
+            [
+                a_run(),
+                a_run(id="r260921-140641-bcdfgh", name="café"),
+                a_run(id="r260921-140641-bcdfgj", name="café"),
+            ]
+        )
     return tmp_path
 
 
@@ -59,9 +65,10 @@ def test_targets_are_offered_for_their_option(home: Path) -> None:
 
 
 def test_runs_are_offered_by_short_and_full_id(home: Path) -> None:
-    assert set(_values("q")) == {"last", "k9qd4x", "bcdfgh"}
+    assert set(_values("q")) == {"last", "k9qd4x", "bcdfgh", "bcdfgj"}
     assert _values("logs", "k9") == ["k9qd4x"]
-    assert _values("-c lab abort", "r260921-140641") == ["r260921-140641-bcdfgh"]
+    assert _values("-c lab abort", "r260921-140641") == ["r260921-140641-bcdfgj", "r260921-140641-bcdfgh"]
+    assert _values("q", "ca") == ["café"]
 
 
 def test_nothing_is_written_or_printed_without_older_files(

@@ -33,6 +33,44 @@ def test_last_is_the_newest_run_of_this_project(home: Home, tmp_path: Path) -> N
     home.gofer("abort", "last", "--grace", "0s", cwd=two)
 
 
+def test_runs_are_named_by_parts_names_and_the_way_back(home: Home, tmp_path: Path) -> None:
+    away = tmp_path / "away from here"
+    away.mkdir()
+    (away / "gofer.yaml").touch()
+    far = home.gofer("submit", "-Q", "--name", "twice", "echo", "far", cwd=away).out.strip()
+    old, new = (home.submit("--name", "twice", "echo", word) for word in ("old", "new"))
+    rows = home.submit("--name", "rows", "--each", "i=1,2", "echo", "row {i}")
+    home.wait(far, old, new, rows)
+    assert home.log("last~1") == "new\n"
+    assert home.log("last~2") == "old\n"
+    assert home.log(new[-6:-2]) == "new\n" and home.log(new[-4:]) == "new\n"
+    assert home.log("rows-1") == "row 2\n" == home.log(f"{rows[-6:-2]}-1")
+    shown = home.gofer("logs", "twice")
+    assert shown.out == "new\n"
+    assert f"`twice` is the name of 2 runs; the newest is {new[-6:]}, succeeded" in shown.err
+    # From another project, its only run of this name is meant.
+    assert home.gofer("logs", "twice", cwd=away) == (0, "far\n", "")
+    for acting in (("abort", "twice"), ("resubmit", "twice"), ("ssh", "twice"), ("tag", "twice", "x=1")):
+        refused = home.gofer(*acting, status=2)
+        assert "`twice` is the name of 2 runs" in refused.err
+        assert new[-6:] in refused.err and old[-6:] in refused.err and far[-6:] not in refused.err
+    assert "fewer than 4 runs were submitted from" in home.gofer("logs", "last~3", status=2).err
+
+
+def test_logs_and_why_without_a_run_show_the_last(home: Home) -> None:
+    assert "no run has been submitted yet" in home.gofer("logs", status=2).err
+    run = home.finish("echo", "a  b")["id"]
+    for verb, words in (("logs", "a  b"), ("why", run[-6:])):
+        shown = home.gofer(verb)
+        assert words in shown.out
+        assert shown.err == f"{run[-6:]} is the newest run: echo 'a  b'\n"
+    elsewhere = home.root / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "gofer.yaml").touch()
+    (said,) = home.gofer("logs", cwd=elsewhere).err.splitlines()
+    assert f"the newest of all is {run}" in said
+
+
 def test_a_run_of_another_home_is_not_reported_as_stopped(home: Home, tmp_path: Path) -> None:
     store = tmp_path / "store"
     text = f"targets: {{local: {{kind: local, store: fs}}}}\nstores: {{fs: {{url: 'file://{store}'}}}}\n"

@@ -48,7 +48,7 @@ class Run:
 
     @classmethod
     def find(cls, reference: str, *, folder: FolderPath | None = None) -> Run:
-        """The run that an id, a unique beginning or end of one, or `last` means."""
+        """The run of an id, a unique part of an id, a name, `last` or `last~N`: see docs/runs.md."""
         with OpenProject(folder) as session:
             return cls(find.find(session, reference).id, folder=folder)
 

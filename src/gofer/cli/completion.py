@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
@@ -71,29 +72,28 @@ def target_names(start: str) -> list[CompletionItem]:
 
 
 def run_references(start: str) -> list[CompletionItem]:
-    """The newest runs whose short or full id begins with `start`, and `last`; none without a ledger."""
+    """The newest runs whose short id, full id or name begins with `start`, and `last`; none without a
+    ledger.
+    """
     import os
 
     from gofer.config.paths import Paths
-    from gofer.tracking.ledger import Ledger
+    from gofer.tracking.ledger import Ledger, RunRow
     from gofer.tracking.query import Query
 
-    items = (
-        [CompletionItem("last", help="the newest run of this project")] if "last".startswith(start) else []
-    )
-    try:
+    offered = {"last": "the newest run of this project"} if "last".startswith(start) else {}
+    rows = list[RunRow]()
+    with suppress(GoferError, OSError):
         file = Paths.from_environment(os.environ).ledger_file
-        if not file.exists():
-            return items
-        with Ledger.open(file) as ledger:
-            rows = ledger.select(Query(limit=None if start else _MOST_RUNS))
-    except (GoferError, OSError):
-        return items
+        if file.exists():
+            with Ledger.open(file) as ledger:
+                rows = ledger.select(Query(limit=None if start else _MOST_RUNS))
     for row in rows:
-        name = row.short_id if row.short_id.startswith(start) else row.id
-        if name.startswith(start) and len(items) < _MOST_RUNS:
-            items.append(CompletionItem(name, help=printable(f"{row.state} {' '.join(row.command)[:60]}")))
-    return items
+        words = (row.short_id, row.id, row.name) if start else (row.short_id,)
+        word = next((word for word in words if word.startswith(start)), None)
+        if word and word not in offered and len(offered) < _MOST_RUNS:
+            offered[word] = printable(f"{row.state} {' '.join(row.command)[:60]}")
+    return [CompletionItem(word, help=help) for word, help in offered.items()]
 
 
 def _values(option: str, start: str) -> list[CompletionItem]:

@@ -124,8 +124,13 @@ def quiet_option() -> Flag:
     return Flag("-Q --quiet", "Say nothing on stderr but errors")
 
 
-def run_argument(*, many: bool = False) -> click.Argument:
-    """An argument that names a run: a unique beginning or end of its id, or `last`."""
-    if many:
-        return click.Argument(["runs"], nargs=-1, required=True, metavar="RUN…", shell_complete=_runs)
-    return click.Argument(["run"], metavar="RUN", shell_complete=_runs)
+def run_argument(*, many: bool = False, required: bool = True) -> click.Argument:
+    """An argument that names a run as `gofer.ops.runs.find` reads it; where it is not required, `last`."""
+    shown = "RUN…" if many else "RUN"
+    return click.Argument(
+        ["runs" if many else "run"],
+        nargs=-1 if many else 1,
+        required=required,
+        metavar=shown if required else f"[{shown}]",
+        shell_complete=_runs,
+    )

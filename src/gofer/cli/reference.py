@@ -21,7 +21,7 @@ something else.
 
 stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for words that gofer cannot take, 130
 after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique
-beginning or end of its id, or `last`, the newest of this project.
+beginning or end of its short id, by its name, or by `last`, the newest of this project: see [runs](runs.md).
 
 A command that has had its effect does not fail because its output cannot be written: when stdout is full, or
 its reader has left, `submit`, `resubmit`, `abort` and `tag` say on stderr what was done and exit as usual,

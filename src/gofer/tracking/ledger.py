@@ -124,20 +124,32 @@ class Ledger:
         found = self._rows(f"{SELECT_FULL} WHERE id = ?", [plain(run_id)])
         return found[0] if found else None
 
+    def matches(
+        self, reference: str, *, target: str | None = None, project: str | None = None
+    ) -> references.Matches:
+        """The ids of the runs that `reference` may mean: see `gofer.tracking.references`."""
+        with explained(self.path):
+            return references.matches(
+                self._connection, references.tidy(reference), target=target, project=project
+            )
+
     def resolve(self, reference: str, *, target: str | None = None) -> RunRow:
-        """The run that `reference` means: an id, a unique beginning or end of an id, or `last`.
+        """The one run that `reference` means: an id, a unique part of an id, a unique name, `last` or
+        `last~N`.
 
         UnknownName when there is none; UsageError with the candidates when there are several.
         """
+        return self.only(reference, self.matches(reference, target=target), target=target)
+
+    def only(self, reference: str, found: references.Matches, *, target: str | None = None) -> RunRow:
+        """The one run among the matches of `reference`; errors as `resolve`."""
         word = references.tidy(reference)
-        with explained(self.path):
-            ids = references.candidates(self._connection, word, target)
-        found = [row for run_id in ids[: references.MOST_SHOWN] if (row := self.get(run_id))]
-        if not found:
+        rows = [row for run_id in found.ids[: references.MOST_SHOWN] if (row := self.get(run_id))]
+        if not rows:
             raise references.unknown(word, target)
-        if len(ids) > 1:
-            raise references.ambiguous(word, found, len(ids))
-        return found[0]
+        if len(found.ids) > 1:
+            raise references.ambiguous(word, rows, found)
+        return rows[0]
 
     def newest(self, *, project: str | None = None, target: str | None = None, most: int = 1) -> list[RunRow]:
         """The newest runs and groups of a project, or of all projects, newest first. Fast, by an index."""

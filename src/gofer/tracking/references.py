@@ -1,16 +1,38 @@
-"""Finds the run that a person means: by an id, a part of one, `last`, or the name of a log folder."""
+"""Finds the runs that a person means: by an id, a part of one, a name, `last`, or the name of a log folder."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
+from typing import NamedTuple
 
 from gofer.errors import UnknownName, UsageError
-from gofer.text import quote_command
-from gofer.tracking.rows import DamagedLine, RunRow, plain
+from gofer.text import format_duration, quote_command
+from gofer.tracking.rows import DamagedLine, RunRow, plain, short_id_of
 
 LAST = "last"
 MOST_SHOWN = 10
 _COMMAND_WIDTH = 60
+# The largest OFFSET that SQLite accepts.
+_MOST_BACK = 2**63 - 1
+
+# How a run matches a word. Only the runs of the best kind of match are meant.
+_ID, _NAME, _PART, _BEGINNING = 0, 1, 2, 3
+_SHORT_ID = short_id_of("id")
+# substr instead of LIKE, in which `_` and `%` of an id would be wildcards.
+_KIND_OF_MATCH = f"""
+    CASE WHEN {_SHORT_ID} = :word THEN {_ID}
+         WHEN name = :word THEN {_NAME}
+         WHEN substr({_SHORT_ID}, 1, :length) = :word OR substr(id, -:length) = :word THEN {_PART}
+         WHEN substr(id, 1, :length) = :word THEN {_BEGINNING} END
+"""
+
+
+class Matches(NamedTuple):
+    """The ids of the runs that a reference may mean, newest first; `by_name` when it is their name."""
+
+    ids: list[str]
+    by_name: bool = False
 
 
 def tidy(reference: str) -> str:
@@ -23,80 +45,136 @@ def tidy(reference: str) -> str:
     return word
 
 
-def candidates(connection: sqlite3.Connection, word: str, target: str | None) -> list[str]:
-    """The ids that `word` may mean, newest first: an exact id alone, otherwise by beginning or end.
+def steps_back(word: str) -> int | None:
+    """0 for `last`, N for `last~N`, the N-th run before it; None for any other word."""
+    head, tilde, number = word.partition("~")
+    if head != LAST:
+        return None
+    if not tilde:
+        return 0
+    is_number = number.isascii() and number.isdigit()
+    return min(int(number[:20]), _MOST_BACK) if is_number else None
 
-    Rows of arrays match only their full id or `<end of the group's id>-<i>`, so that the id of a group is
-    never ambiguous with its rows.
+
+def matches(
+    connection: sqlite3.Connection, word: str, *, target: str | None = None, project: str | None = None
+) -> Matches:
+    """The runs that `word` may mean, among those of a target and of a project.
+
+    An exact id counts first, then a name, then the beginning or the end of a short id, then the beginning of
+    an id. Rows of arrays match only their full id or `<group>-<i>`, so that the id of a group is never
+    ambiguous with its rows.
     """
-    if word == LAST:
-        return newest(connection, target=target, most=1)
-    exact = _ids(connection, "id = ?", [word], target)
+    back = steps_back(word)
+    if back is not None:
+        return Matches(newest(connection, project=project, target=target, most=1, after=back))
+    exact = _select(connection, "SELECT id, 0 FROM runs WHERE id = :word", word, target, project)
     if exact:
-        return exact
-    found = _ids(
-        connection,
-        # substr instead of LIKE, in which `_` and `%` of an id would be wildcards.
-        "group_id IS NULL AND (substr(id, 1, ?) = ? OR substr(id, -?) = ?)",
-        [len(word), word, len(word), word],
-        target,
-    )
-    return found + _rows(connection, word, target)
+        return Matches([run_id for run_id, _ in exact])
+    found = _matching(connection, word, target, project) + _rows(connection, word, target, project)
+    best = min((kind for _, kind in found), default=_PART)
+    return Matches([run_id for run_id, kind in found if kind == best], by_name=best == _NAME)
 
 
 def newest(
-    connection: sqlite3.Connection, *, project: str | None = None, target: str | None = None, most: int
+    connection: sqlite3.Connection,
+    *,
+    project: str | None = None,
+    target: str | None = None,
+    most: int,
+    after: int = 0,
 ) -> list[str]:
-    """The ids of the newest runs and groups of a project, or of all projects, newest first."""
-    where, values = "group_id IS NULL", list[str | int]()
-    if project is not None:
-        where, values = f"{where} AND project = ?", [plain(project) or ""]
-    return _ids(connection, where, values, target, most=most)
+    """The ids of the newest runs and groups of a project, or of all projects, newest first, without the
+    first `after` of them.
+    """
+    sql = "SELECT id, 0 FROM runs WHERE group_id IS NULL"
+    return [run_id for run_id, _ in _select(connection, sql, "", target, project, most=most, after=after)]
 
 
 def unknown(reference: str, target: str | None) -> UnknownName:
     """The error for a reference that matches no run."""
-    if reference == LAST:
-        return UnknownName("no run has been submitted yet", hint="`gofer submit COMMAND`")
     where = f" on the target `{target}`" if target else ""
-    return UnknownName(
-        f"no run has an id that begins or ends with `{reference}`{where}", hint="`gofer list runs`"
-    )
+    back = steps_back(reference)
+    if back:
+        return UnknownName(
+            f"there are not as many as {back + 1} runs{where}", hint="`gofer list runs` shows them"
+        )
+    if back is not None:
+        return UnknownName(f"no run has been submitted yet{where}", hint="`gofer submit COMMAND`")
+    return UnknownName(f"no run has the id or the name `{reference}`{where}", hint="`gofer list runs`")
 
 
-def ambiguous(reference: str, rows: list[RunRow], total: int) -> UsageError:
+def ambiguous(reference: str, rows: list[RunRow], found: Matches) -> UsageError:
     """The error for a reference that matches several runs; `rows` are the first of them."""
-    lines = [f"  {row.id}  {row.state}  {quote_command(row.command)[:_COMMAND_WIDTH]}" for row in rows]
-    if total > len(rows):
-        lines.append(f"  and {total - len(rows)} more")
-    return UsageError(
-        "\n".join([f"`{reference}` fits {total} runs:", *lines]), hint="give more of the id, or all of it"
-    )
+    lines = [candidate(row) for row in rows]
+    if len(found.ids) > len(rows):
+        lines.append(f"  and {len(found.ids) - len(rows)} more")
+    first = f"`{reference}` {'is the name of' if found.by_name else 'fits'} {len(found.ids)} runs:"
+    hint = "name one of them by its id" if found.by_name else "give more of the id, or all of it"
+    return UsageError("\n".join([first, *lines]), hint=hint)
 
 
-def _rows(connection: sqlite3.Connection, word: str, target: str | None) -> list[str]:
-    end, dash, index = word.rpartition("-")
-    if not (dash and end and index.isascii() and index.isdigit()):
+def candidate(row: RunRow) -> str:
+    """A line about a run that a reference may mean."""
+    age = format_duration(max(time.time() - row.submitted_at, 0.0))
+    return f"  {row.short_id}  {row.state}  {age} ago  {quote_command(row.command)[:_COMMAND_WIDTH]}"
+
+
+def _matching(
+    connection: sqlite3.Connection, word: str, target: str | None, project: str | None, *, only: str = "1"
+) -> list[tuple[str, int]]:
+    """(id, how it matches) of the runs and groups that match, newest first; `only` is a condition in SQL."""
+    sql = f"""SELECT id, how FROM (SELECT *, {_KIND_OF_MATCH} AS how FROM runs WHERE group_id IS NULL)
+        WHERE how IS NOT NULL AND {only}"""
+    return _select(connection, sql, word, target, project)
+
+
+def _rows(
+    connection: sqlite3.Connection, word: str, target: str | None, project: str | None
+) -> list[tuple[str, int]]:
+    """The rows that `<group>-<i>` names, where the group is named in any way but by the beginning of its
+    whole id.
+    """
+    group, dash, index = word.rpartition("-")
+    if not (dash and group and index.isascii() and index.isdigit()):
         return []
-    groups = _ids(connection, "kind = 'group' AND substr(id, -?) = ?", [len(end), end], target)
-    found = (_ids(connection, "id = ?", [f"{group}-{index}"], target) for group in groups)
-    return [run_id for ids in found for run_id in ids]
+    groups = _matching(connection, group, target, project, only="kind = 'group'")
+    return [
+        (run_id, kind)
+        for group_id, kind in groups
+        if kind != _BEGINNING
+        for run_id, _ in _select(
+            connection, "SELECT id, 0 FROM runs WHERE id = :word", f"{group_id}-{index}", None, None
+        )
+    ]
 
 
-def _ids(
+def _select(
     connection: sqlite3.Connection,
-    where: str,
-    values: list[str | int],
+    sql: str,
+    word: str,
     target: str | None,
+    project: str | None,
     *,
     most: int = -1,
-) -> list[str]:
-    sql = f"SELECT id FROM runs WHERE {where}"
+    after: int = 0,
+) -> list[tuple[str, int]]:
+    """The lines of `sql`, narrowed to a target and a project, newest first."""
     if target is not None:
-        sql, values = f"{sql} AND target = ?", [*values, plain(target) or ""]
+        sql += " AND target = :target"
+    if project is not None:
+        sql += " AND project = :project"
     # LIMIT -1 means no limit in SQLite.
-    sql = f"{sql} ORDER BY submitted_at DESC, id DESC LIMIT ?"
-    found = [row[0] for row in connection.execute(sql, [*values, most])]
-    if not all(isinstance(run_id, str) for run_id in found):
+    sql += " ORDER BY submitted_at DESC, id DESC LIMIT :most OFFSET :after"
+    values = {
+        "word": word,
+        "length": len(word),
+        "target": plain(target),
+        "project": plain(project),
+        "most": most,
+        "after": after,
+    }
+    found = connection.execute(sql, values).fetchall()
+    if not all(isinstance(run_id, str) for run_id, _ in found):
         raise DamagedLine("an id is not text")
     return found

@@ -105,6 +105,12 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
+def short_id_of(column: str) -> str:
+    """SQL for the short form of the id in a column, as `gofer.model.ids.short_id`."""
+    after_dash = f"substr({column}, instr({column}, '-') + 1)"
+    return f"substr({after_dash}, instr({after_dash}, '-') + 1)"
+
+
 def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """ASCII JSON, so that text that is not UTF-8 (surrogates from argv) passes through SQLite unchanged."""
     return _COMPACT.encode(value) if value else ("{}" if isinstance(value, Mapping) else "[]")

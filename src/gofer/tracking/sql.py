@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gofer.text import parse_duration_s, quote_command
 from gofer.tracking.query import NONE, Filter, Query, field_kind, is_number, moment
-from gofer.tracking.rows import SELECT_BARE, SELECT_FULL, marks, plain
+from gofer.tracking.rows import SELECT_BARE, SELECT_FULL, marks, plain, short_id_of
 
 # Functions of ours that a statement may use: see `command_text` and `pattern_function`.
 COMMAND_FUNCTION = "gofer_command"
@@ -26,7 +26,6 @@ _COLUMNS = {
 }
 _NUMBER = "CAST(? AS NUMERIC)"
 _IS_NUMBER = "{} <= CAST('9e999' AS REAL)"  # against a number SQLite sorts every text that is not one higher
-_SHORT_ID_AT = 16  # the first two parts of an id have a fixed width
 # The largest LIMIT that SQLite accepts.
 _MOST_LINES = 2**63 - 1
 # The order of the index runs_by_time. With rows, each group is followed by its rows, from the first.
@@ -139,7 +138,7 @@ def _compare(field: str, op: str, value: str, now: float) -> SqlPart:
         )
     compared = SqlPart(f"{expression.sql} {op} {right.sql}", expression.values + right.values)
     if kind == "id" and op == "=":
-        short = SqlPart(f"substr({expression.sql}, {_SHORT_ID_AT}) = ?", right.values)
+        short = SqlPart(f"{short_id_of(expression.sql)} = ?", right.values)
         return _join(" OR ", [compared, short])
     return compared
 

@@ -104,7 +104,7 @@ def test_a_whole_name_goes_before_an_end(workspaces: TwoWorkspaces) -> None:
 def test_a_slip_of_the_pen_asks_each_service_once(workspaces: TwoWorkspaces) -> None:
     workspaces.request_counts()
     done = workspaces.home.gofer("q", "nosuchjob", status=2)
-    assert "no run has an id that begins or ends with `nosuchjob`" in done.err
+    assert "no run has the id or the name `nosuchjob`" in done.err
     assert "and the services of `cpu`, `other` know no such job" in done.err
     request_counts = workspaces.request_counts()
     assert request_counts, "the counters name no job"

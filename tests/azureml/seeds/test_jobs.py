@@ -67,7 +67,7 @@ def test_an_end_that_fits_several_and_one_that_fits_none(act: OlderToolHome) -> 
     done = act.gofer("q", mark, status=2)
     assert f"`{mark}` matches 2 jobs of the service:" in done.err
     assert f"one-{mark}" in done.err
-    assert "no run has an id that begins or ends with" in act.gofer("q", "nosuchjob", status=2).err
+    assert "no run has the id or the name" in act.gofer("q", "nosuchjob", status=2).err
     assert act.gofer("list", "runs", "--json").out == "[]\n"
 
 

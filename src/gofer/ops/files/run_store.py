@@ -15,10 +15,11 @@ from gofer.core import run_layout as names
 from gofer.errors import StoreError, UnknownName, UsageError
 from gofer.node.folders import remote
 from gofer.ops.messages import AnyMessage, Message
-from gofer.ops.runs.find import find
+from gofer.ops.runs.find import find, find_known
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk, check_key, check_prefix, no_such_key
 from gofer.text import count_runs
+from gofer.tracking.references import LAST
 from gofer.transfer.packs.list import level
 
 if TYPE_CHECKING:
@@ -168,9 +169,7 @@ def view_of(session: Session, reference: str, key: str) -> tuple[RunView, RunRow
 def _row_of(session: Session, reference: str) -> RunRow | None:
     is_sure = _FULL_ID.fullmatch(reference) is not None
     try:
-        return (
-            find(session, reference) if is_sure or reference == "last" else session.ledger.resolve(reference)
-        )
+        return find(session, reference) if is_sure or reference == LAST else find_known(session, reference)
     except UnknownName:
         return None
 

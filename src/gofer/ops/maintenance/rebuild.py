@@ -16,7 +16,7 @@ from gofer.core import private_folder
 from gofer.core import run_layout as names
 from gofer.core.states import State
 from gofer.errors import GoferError, LedgerCorrupt
-from gofer.model.ids import split_row
+from gofer.model.ids import short_id, split_row
 from gofer.model.run import RunRecord
 from gofer.ops.messages import Message, Warning
 from gofer.ops.runs.run_folder import (
@@ -32,7 +32,7 @@ from gofer.ops.runs.run_status import AttemptFacts, RunFacts, RunStatus, derive
 from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
 from gofer.tracking.ledger import Ledger, RunRow
 from gofer.tracking.query import Query
-from gofer.tracking.references import tidy
+from gofer.tracking.references import steps_back, tidy
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -370,10 +370,15 @@ def _choice(session: Session, word: str | None) -> Callable[[list[str]], list[st
         unknown = [owner for owner in owners if session.ledger.get(owner) is None]
         if word is None:
             return unknown
-        if word == "last":
-            return unknown[-1:]  # ids begin with the time
+        back = steps_back(word)
+        if back is not None:
+            return unknown[-1 - back :]  # ids begin with the time
         head, _, index = word.rpartition("-")
-        ends = (word, head) if head and index.isdecimal() else (word,)  # `k9qd4x-17` is a row of `k9qd4x`
-        return [one for one in unknown if one.startswith(word) or one.endswith(ends)]
+        parts = (word, head) if head and index.isdecimal() else (word,)  # `k9qd4x-17` is a row of `k9qd4x`
+        return [
+            one
+            for one in unknown
+            if one.startswith(word) or one.endswith(parts) or short_id(one).startswith(parts)
+        ]
 
     return choose

@@ -29,7 +29,7 @@ from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_origin import define
 from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
 from gofer.text import format_duration
-from gofer.tracking.references import tidy
+from gofer.tracking.references import steps_back, tidy
 
 if TYPE_CHECKING:
     from gofer.backends.base import ServiceJob
@@ -64,7 +64,7 @@ def adopt(session: Session, reference: str, target: str | None = None) -> AdoptR
     could not be asked.
     """
     word = tidy(reference)
-    if word == "last":
+    if steps_back(word) is not None:
         return AdoptResult(None)
     near = session.target or session.settings.default_target
     found = search(

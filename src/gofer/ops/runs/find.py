@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gofer.errors import UnknownName, UsageError
 from gofer.ops.messages import Message
-from gofer.tracking.references import LAST, tidy
+from gofer.text import format_duration, quote_command
+from gofer.tracking.references import LAST, steps_back, tidy, unknown
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
@@ -17,23 +19,35 @@ if TYPE_CHECKING:
 _CANDIDATES = 3
 
 
-def find(session: Session, reference: str, *, target: str | None = None, acts: bool = False) -> RunRow:
-    """The run that an id, a unique beginning or end of an id, or `last` names; with `target`, among its runs.
+def find(session: Session, reference: str | None, *, target: str | None = None, acts: bool = False) -> RunRow:
+    """The run that a reference names; with `target`, among its runs.
 
-    `last` is the newest run of this project. If the project has none, it is the newest run of all, with a
-    message. With `acts` the caller changes the run, so this is a UsageError that lists three ids
-    instead. A run that is not in the ledger is searched in the stores, then among the jobs of the services of
-    all targets, or of `target`. UnknownName when there is none, UsageError with the candidates when there are
+    A reference is an id, a unique part of an id (the beginning or the end), a name, `last`, or `last~N` for
+    the N-th run before the last one. `GROUP-ROW` is a row of a group. Without a reference, `last` is meant,
+    and a message says which run that is.
+
+    A name and `last` mean the newest run of this project, with a message where several runs have the name. If
+    the project has none, they mean the newest run of all, with a message. With `acts` the caller changes the
+    run, so a name of several runs, and `last` without a run of the project, is a UsageError with the
+    candidates.
+
+    A run that is not in the ledger is searched in the stores, then among the jobs of the services of all
+    targets, or of `target`. UnknownName when there is none, UsageError with the candidates when there are
     several.
     """
+    if reference is None:
+        row = find(session, LAST, target=target)
+        if row.project == session.project:  # otherwise a message has said which run it is
+            session.emit(Message(f"{row.short_id} is the newest run: {quote_command(row.command)}"))
+        return row
     try:
-        return _known(session, reference, target, acts)
+        return find_known(session, reference, target=target, acts=acts)
     except UnknownName as error:
         # `list runs` imports this module and must stay instant: what asks stores loads when it is used.
         from gofer.ops.maintenance.rebuild import discover
 
         if discover(session, reference):
-            return _known(session, reference, target, acts)
+            return find_known(session, reference, target=target, acts=acts)
         from gofer.ops.runs.adopt import adopt
 
         found = adopt(session, reference, target)
@@ -42,31 +56,60 @@ def find(session: Session, reference: str, *, target: str | None = None, acts: b
         return found.row
 
 
-def _known(session: Session, reference: str, target: str | None, acts: bool) -> RunRow:
+def find_known(session: Session, reference: str, *, target: str | None = None, acts: bool = False) -> RunRow:
     """Like `find`, but only in the ledger."""
-    if tidy(reference) != LAST:
-        return session.ledger.resolve(reference, target=target)
-    project = session.project
-    own = session.ledger.newest(project=project, target=target)
-    if own:
-        return own[0]
-    others = session.ledger.newest(target=target, most=_CANDIDATES)
-    if not others:
-        return session.ledger.resolve(reference, target=target)
+    word = tidy(reference)
+    if steps_back(word) is not None:
+        return _find_last(session, word, target, acts)
+    found = session.ledger.matches(word, target=target)
+    if found.by_name and len(found.ids) > 1:
+        return _find_named(session, word, target, acts)
+    return session.ledger.only(word, found, target=target)
+
+
+def _find_last(session: Session, word: str, target: str | None, acts: bool) -> RunRow:
+    """The run of `last` or `last~N`."""
+    project, back = session.project, steps_back(word) or 0
+    if session.ledger.newest(project=project, target=target):
+        found = session.ledger.matches(word, target=target, project=project)
+        if not found.ids:
+            raise UnknownName(
+                f"fewer than {back + 1} runs were submitted from `{project}`", hint="`gofer list runs`"
+            )
+        return session.ledger.only(word, found)
+    others = session.ledger.newest(target=target, most=max(_CANDIDATES, back + 1))
+    if len(others) <= back:
+        raise unknown(word, target)
     if acts:
-        listed = "\n".join(f"  {row.id}  {row.state}  {_origin(row)}" for row in others)
+        listed = "\n".join(f"  {row.id}  {row.state}  {_origin(row)}" for row in others[:_CANDIDATES])
         raise UsageError(
             f"no run was submitted from `{project}`, and `{LAST}` is a run of this project; the newest "
             f"of all are\n{listed}",
             hint="name the run by its id",
         )
+    row = others[back]
+    which = "newest" if not back else f"{word}"
+    session.emit(
+        Message(f"no run was submitted from `{project}`; the {which} of all is {row.id}, {_origin(row)}")
+    )
+    return row
+
+
+def _find_named(session: Session, word: str, target: str | None, acts: bool) -> RunRow:
+    """The run of a name that several runs have: the newest of the project, or of all projects."""
+    own = session.ledger.matches(word, target=target, project=session.project)
+    found = own if own.ids else session.ledger.matches(word, target=target)
+    if acts or len(found.ids) == 1:
+        return session.ledger.only(word, found, target=target)
+    row = session.ledger.only(word, found._replace(ids=found.ids[:1]))
+    age = format_duration(max(time.time() - row.submitted_at, 0.0))
     session.emit(
         Message(
-            f"no run was submitted from `{project}`; the newest of all is {others[0].id}, "
-            f"{_origin(others[0])}"
+            f"`{word}` is the name of {len(found.ids)} runs; the newest is {row.short_id}, {row.state}, "
+            f"submitted {age} ago"
         )
     )
-    return others[0]
+    return row
 
 
 def _origin(row: RunRow) -> str:
@@ -83,7 +126,7 @@ def _unknown(error: UnknownName, asked: Sequence[str]) -> UnknownName:
 
 
 def find_all(
-    session: Session, references: Sequence[str], *, target: str | None = None, acts: bool = False
+    session: Session, references: Sequence[str | None], *, target: str | None = None, acts: bool = False
 ) -> list[RunRow]:
     """The named runs in order, each once; UsageError when none is named. See `find`."""
     if not references:

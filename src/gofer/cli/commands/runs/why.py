@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run(**given: Any) -> int:
     """For each run a few lines, or JSON: one object, or an array of them for several runs."""
     with Session(target=given["target"]) as session:
-        rows = refresh_runs(session, find_all(session, given["runs"], target=given["target"]))
+        rows = refresh_runs(session, find_all(session, given["runs"] or [None], target=given["target"]))
         answers = [_answer(session, row.id) for row in rows]
     if given["as_json"]:
         documents = [one.to_json() for one in answers]
@@ -40,11 +40,12 @@ command = Command(
     "why",
     run,
     [
-        run_argument(many=True),
+        run_argument(many=True, required=False),
         target_option("Only look among the runs on this target"),
         json_option("Print JSON: one object, or an array of them for several runs"),
     ],
     help="Say why a run waits (what it needs, which runs use it, how many wait ahead), what a running one "
     "does, or why it failed: the rank that failed first, its exit code or signal, its last lines. Then what "
-    "to type next. Of a group: its runs by reason, with an example of each.",
+    "to type next. Of a group: its runs by reason, with an example of each. Without RUN, the newest run of "
+    "this project.",
 )
