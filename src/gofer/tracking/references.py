@@ -1,4 +1,4 @@
-"""Finds the runs that a person means: by an id, a part of one, a name, `last`, or the name of a log folder."""
+"""Finds the runs that a person means: by an id, a part of one, a name, `last`, or a log folder."""
 
 from __future__ import annotations
 

@@ -87,8 +87,7 @@ command = Command(
         Flag("-f --follow", "Go on printing until the run has ended"),
         json_option("Print which logs there are, as a JSON array"),
     ],
-    help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. Without RUN, that of "
-    "the newest run of this project. A run whose set-up "
-    "failed has the log of its set-up; one that never started, and a job that gofer did not start, has the "
-    "log that its service keeps.",
+    help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. Without RUN, that "
+    "of the newest run of this project. A run whose set-up failed has the log of its set-up; one that never "
+    "started, and a job that gofer did not start, has the log that its service keeps.",
 )
