@@ -68,13 +68,16 @@ def _parse_duration_s(text: str) -> float:
     )
 
 
-def format_duration(seconds: float | None) -> str:
-    """`0.4s`, `12s`, `3m12s`, `5h03m`, `2d04h`; `-` when unknown or not a possible duration."""
+def format_duration(seconds: float | None, *, tenths: bool = True) -> str:
+    """`0.4s`, `12s`, `3m12s`, `5h03m`, `2d04h`; `-` when unknown or not a possible duration.
+
+    Without `tenths`, `0.4s` is `0s`.
+    """
     if seconds is None or not abs(seconds) < _MOST_SECONDS:
         return "-"
-    if seconds < 10:
+    if seconds < 10 and tenths:
         return f"{max(seconds, 0.0):.1f}s"
-    whole = round(seconds)
+    whole = max(round(seconds), 0)
     if whole < 60:
         return f"{whole}s"
     if whole < 3600:

@@ -49,6 +49,19 @@ def test_a_pending_run_is_explained_in_plain_words(home: SlurmHome) -> None:
     stop(home, *holders, waiting)
 
 
+@pytest.mark.parametrize("verb", [("wait",), ("logs", "-f"), ("monitor",)], ids=lambda words: words[0])
+def test_a_run_that_never_starts_is_said_to(home: SlurmHome, verb: tuple[str, ...]) -> None:
+    home.target("partition: short")
+    run = home.submit("-n", "4", "--time-limit", "10m", "true")
+    with home.start(*verb, run) as process:
+        assert process.stderr is not None
+        while "it never starts (PartitionTimeLimit)" not in (line := process.stderr.readline().decode()):
+            assert line, "it ended without the reason"
+        assert line.startswith(f"{run[-6:]} queued ")
+        stop(home, run)
+        process.communicate(timeout=120)
+
+
 def test_a_dead_run_names_its_first_failure(home: SlurmHome) -> None:
     script = "if [ $RANK = 5 ]; then echo last words; exit 9; fi; sleep 300"
     done = home.finish("-n", "8", "sh", "-c", script)

@@ -14,16 +14,14 @@ from gofer.config.jobs import job_values
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.failures import exit_status
+from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.runs.shell import wait_inside
-from gofer.ops.runs.why import why
 from gofer.ops.session import Session
 from gofer.ops.submission.submit import plan, submit
 from gofer.text import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gofer.ops.submission.submit import SubmitRequest
     from gofer.tracking.ledger import RunRow
 
@@ -100,21 +98,15 @@ def _print_summary(session: Session, row: RunRow, given: dict[str, Any], *, ente
 def _wait(session: Session, row: RunRow) -> RunRow:
     """Wait until the run runs or has ended. Ctrl-C ends only the wait."""
     try:
-        return wait_inside(session, row.id, on_wait=_explainer(session))
+        with LiveReport(session) as live:
+            return wait_inside(session, row.id, on_answer=live.report)
     except KeyboardInterrupt:
         name = row.short_id
         sys.stderr.write("\n")
         print_message(
-            f"it goes on waiting; `gofer ssh {name}` enters it once it runs, `gofer abort {name}` stops it"
+            f"the run still waits; `gofer ssh {name}` enters it once it runs, `gofer abort {name}` stops it"
         )
         raise
-
-
-def _explainer(session: Session) -> Callable[[RunRow], None]:
-    def explain(row: RunRow) -> None:
-        session.emit(Message(f"{row.short_id} waits: {why(session, row).words or row.state}"))
-
-    return explain
 
 
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:

@@ -46,4 +46,29 @@ class Progress(NamedTuple):
         return self.text
 
 
-AnyMessage = Message | Warning | Hint | Progress
+class LiveStatus(NamedTuple):
+    """What a run waits for or does now. An interface may show it in place until the next one replaces it.
+
+    `state` is a state or, for several runs, how many are done. `since` is the start of the time to show, in
+    seconds since the epoch. `facts` are short, such as the runs ahead. Without `run`, nothing is to be shown.
+    """
+
+    run: str = ""
+    state: str = ""
+    since: float | None = None
+    facts: tuple[str, ...] = ()
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return self.line("")
+
+    def line(self, elapsed: str) -> str:
+        """`k9qd4x queued 35s, 2 runs ahead: the reason`."""
+        head = ", ".join([f"{self.state} {elapsed}".rstrip(), *self.facts])
+        return f"{self.run} {head}" + (f": {self.reason}" if self.reason else "")
+
+
+# Ends the status before it.
+NO_STATUS = LiveStatus()
+
+AnyMessage = Message | Warning | Hint | Progress | LiveStatus

@@ -17,6 +17,7 @@ from gofer.config.paths import Paths
 from gofer.core.private_folder import ForeignFolder, close_to_writers
 from gofer.core.queue_home import identity
 from gofer.errors import CheckFailed, LedgerCorrupt, LedgerError
+from gofer.ops.messages import LiveStatus
 from gofer.text import printable
 from gofer.tracking.ledger import Ledger
 
@@ -203,8 +204,10 @@ class Session:
 def _print(message: AnyMessage) -> None:
     """Print a message. Control characters are removed, since messages may quote text of others.
 
-    A stderr that cannot be written is ignored.
+    A stderr that cannot be written is ignored. What is shown in place needs an interface, and is not printed.
     """
+    if isinstance(message, LiveStatus):
+        return
     with suppress(OSError):
         print("\n".join(printable(line) for line in str(message).split("\n")), file=sys.stderr, flush=True)
 

@@ -11,6 +11,7 @@ from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import exit_status, find_first_failure
+from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
@@ -28,8 +29,12 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
     if row.kind == "run":
         try:
             setup = None if quiet else write_setup
-            for piece in LogReader(session, row).follow(lines=None, show_setup=setup):
-                write(piece, sys.stderr if to_stderr else sys.stdout)
+            with LiveReport(session, until_started=True) as live:
+                pieces = LogReader(session, row).follow(
+                    lines=None, show_setup=setup, report=None if quiet or to_stderr else live
+                )
+                for piece in pieces:
+                    write(piece, sys.stderr if to_stderr else sys.stdout)
         except KeyboardInterrupt:
             print_still_running(row)
             raise
@@ -37,7 +42,7 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
         print_message(
             f"a group has no log of its own; `gofer logs -f {row.short_id}-0` follows its first run"
         )
-    return wait_to_end(session, row, quiet=quiet, log_shown=True)
+    return wait_to_end(session, row, quiet=quiet, log_shown=True, as_json=to_stderr)
 
 
 def write_setup(data: bytes) -> None:
@@ -72,13 +77,18 @@ def _show_failing_rank(session: Session, row: RunRow) -> None:
         print_message(f"`gofer logs {row.short_id} --rank {failure.rank}` prints all of it")
 
 
-def wait_to_end(session: Session, row: RunRow, *, quiet: bool, log_shown: bool = False) -> tuple[int, RunRow]:
+def wait_to_end(
+    session: Session, row: RunRow, *, quiet: bool, log_shown: bool = False, as_json: bool = False
+) -> tuple[int, RunRow]:
     """Block until the run has ended; (exit status, the ended run). Ctrl-C leaves the run alone.
 
     Where rank 0's log was shown and another rank failed first, the last lines of that rank follow.
     """
     try:
-        (row,) = wait(session, [row.id], timeout_s=None)
+        with LiveReport(session) as live:
+            (row,) = wait(
+                session, [row.id], timeout_s=None, on_answer=None if quiet or as_json else live.report
+            )
     except KeyboardInterrupt:
         print_still_running(row)
         raise

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from gofer.cli.output.screen import cut
+from gofer.cli.output.screen import columns_of, cut
 from gofer.text import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Display:
             # Counts are read more often than printed, since the rate is computed from recent readings.
             line = render(self._progress.read(), bar=self._draws)
             if line and self._draws:
-                self._write(f"\r{cut(line, _columns() - 1)}\x1b[K")
+                self._write(f"\r{cut(line, columns_of(self._stream) - 1)}\x1b[K")
                 drawn = True
             elif line and time.monotonic() - said >= _SAID_EVERY_S:
                 self._write(f"{line}\n")
@@ -96,13 +96,6 @@ def _bar(numbers: Numbers) -> str:
     done = numbers.bytes / numbers.all_bytes if numbers.all_bytes else numbers.files / numbers.all_files
     full = round(_BAR * min(max(done, 0.0), 1.0))
     return f"[{'#' * full}{'-' * (_BAR - full)}]"
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
 
 
 def rate(size: int, elapsed_s: float) -> str:

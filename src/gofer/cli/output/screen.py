@@ -8,7 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
-from gofer.cli.output.terminal_text import TerminalText
+from gofer.cli.output.terminal_text import TerminalStream, TerminalText
+from gofer.ops.messages import LiveStatus
 from gofer.text import printable as printable
 
 if TYPE_CHECKING:
@@ -55,6 +56,14 @@ def cut(text: str, columns: int) -> str:
     return kept + "…" if columns > 0 else ""
 
 
+def columns_of(stream: TextIO) -> int:
+    """The width of the terminal that the stream leads to; 80 where it is not known."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
 def has_colours(stream: TextIO) -> bool:
     """Whether to use colours: the stream is a terminal that supports them, and `NO_COLOR` is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -68,6 +77,11 @@ def paint(text: str, word: str) -> str:
 
 def print_message(message: AnyMessage | str) -> None:
     """Print a message on stderr, never data. A stderr that cannot be written is ignored."""
+    if isinstance(message, LiveStatus):
+        from gofer.cli.output.live_line import status_view  # loads threads, which most commands do not need
+
+        status_view().show(message)
+        return
     with suppress(OSError):
         end_log_line()
         print(printable(str(message)), file=sys.stderr, flush=True)
@@ -119,9 +133,12 @@ def write(data: bytes, stream: TextIO | None = None) -> None:
     stream = sys.stdout if stream is None else stream
     if stream.isatty():
         data = _terminal_text(stream).clean(data)
-    stream.flush()
-    stream.buffer.write(data)
-    stream.buffer.flush()
+    if isinstance(stream, TerminalStream):
+        stream.write_bytes(data)
+    else:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
     place = _place_of(stream) if data else None
     if place is not None:
         (_MID_LINE.discard if data.endswith(b"\n") else _MID_LINE.add)(place)

@@ -10,6 +10,11 @@ from __future__ import annotations
 import codecs
 import io
 import re
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from gofer.cli.output.live_line import LiveLine
 
 _PART = re.compile(
     r"(?P<style>\x1b\[[0-9;:]*m)"
@@ -40,19 +45,34 @@ class TerminalText:
 
 
 # Colours, and the end of a line that a progress bar erases; every other character that is not plain ASCII.
+# A line that was erased is as good as a new one.
+_LINE_ENDS = ("\n", "\r\x1b[K")
 _SUSPECT = re.compile(r"(?P<own>\x1b\[[0-9;:]*[mK])|[^\n\r\t -~]")
 
 
 class TerminalStream(io.TextIOWrapper):
     """What gofer itself writes as text to a terminal, such as JSON that quotes others.
 
-    A character that does not print is written as `\\u009d`, which in JSON is the same character. Bytes that
-    are written to `buffer` go as they are.
+    A character that does not print is written as `\\u009d`, which in JSON is the same character. `live` is
+    the last line of the terminal, which is cleared before anything is written.
     """
 
+    live: ClassVar[LiveLine | None] = None
+
     def write(self, text: str) -> int:
-        super().write(_SUSPECT.sub(_shown, text))
+        with self._covered(text.endswith(_LINE_ENDS)) if text else nullcontext():
+            super().write(_SUSPECT.sub(_shown, text))
         return len(text)
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write bytes unchanged, after the text that was written before."""
+        with self._covered(data.endswith(b"\n")) if data else nullcontext():
+            self.flush()
+            self.buffer.write(data)
+            self.buffer.flush()
+
+    def _covered(self, ends_line: bool) -> AbstractContextManager[None]:
+        return nullcontext() if self.live is None else self.live.covered(ends_line=ends_line)
 
 
 def _shown(found: re.Match[str]) -> str:

@@ -34,6 +34,7 @@ from gofer.text import count_runs
 
 if TYPE_CHECKING:
     from gofer.core.secrets.mask import SecretMask
+    from gofer.ops.runs.live_status import LiveReport
     from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
@@ -123,13 +124,14 @@ class LogReader:
         *,
         lines: int | None,
         show_setup: Callable[[bytes], None] | None = None,
+        report: LiveReport | None = None,
     ) -> Iterator[bytes]:
         """The last `lines` lines (None: all, from the first attempt), then new output, until the run is over.
 
         Blocks. Continues with new attempts, with a message, unless one attempt was chosen. Each byte is
         returned once. `show_setup` gets the log of the set-up while it runs; if the set-up fails, the
-        iterator returns only the rest of that log. For a run without a log in the store, the service's log
-        comes at the end.
+        iterator returns only the rest of that log. `report` says what the run waits for. For a run without a
+        log in the store, the service's log comes at the end.
         """
         if self._is_adopted:
             yield from self._mask.stream(Follower(self._service.followed(choice), lines=lines))
@@ -144,9 +146,11 @@ class LogReader:
                 show_setup(data)
 
         stored = StoredLogs(self._session, self._row)
-        followed = stored.followed(choice, self._mask, None if show_setup is None else show)
+        followed = stored.followed(choice, self._mask, None if show_setup is None else show, report)
         for piece in self._mask.stream(Follower(followed, lines=lines)):
             is_empty = is_empty and not piece
+            if piece and report is not None:
+                report.note_output()
             yield piece
         if is_empty and choice.may_be_the_services:
             yield from self._from_service(choice, self._all_of)

@@ -25,6 +25,7 @@ from gofer.ops.runs.run_folder import attempt_numbers, list_logs
 if TYPE_CHECKING:
     from gofer.backends.base import LogService
     from gofer.core.secrets.mask import SecretMask
+    from gofer.ops.runs.live_status import LiveReport
     from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.storage.base import Store
@@ -66,9 +67,15 @@ class StoredLogs:
         return None if log is None else StoredLog(folder.store, log.key)
 
     def followed(
-        self, choice: LogChoice, mask: SecretMask, show_setup: Callable[[bytes], None] | None
+        self,
+        choice: LogChoice,
+        mask: SecretMask,
+        show_setup: Callable[[bytes], None] | None,
+        report: LiveReport | None = None,
     ) -> Followed:
-        """How the log is followed. `show_setup` gets the masked log of the set-up while it runs."""
+        """How the log is followed. `show_setup` gets the masked log of the set-up while it runs, and `report`
+        the run whenever the log is looked at.
+        """
         store, run_id = self._session.runs_in(self._row.store), self._row.id
         rank, node = choice.rank, choice.node
 
@@ -84,7 +91,7 @@ class StoredLogs:
             return next((StoredLog(store, log.key) for log in setups if log.node == (node or 0)), None)
 
         notice = OutageNotice(self._session.emit, "still following")
-        watch = _FolderWatch(_RunWatch(self._session, self._row, notice), store)
+        watch = _FolderWatch(_RunWatch(self._session, self._row, notice, report), store)
         view = SetupView(locate_setup, _masked(mask, show_setup)) if show_setup else None
 
         def attempts() -> Sequence[int]:
@@ -186,9 +193,12 @@ def choose_name(names: Sequence[str], rank: int) -> str | None:
 class _RunWatch:
     """Asks the cluster whether a run is over. A cluster that cannot be reached does not end the wait."""
 
-    def __init__(self, session: Session, row: RunRow, notice: OutageNotice) -> None:
+    def __init__(
+        self, session: Session, row: RunRow, notice: OutageNotice, report: LiveReport | None = None
+    ) -> None:
         self._session = session
         self._notice = notice
+        self._report = report
         self.row = row
 
     def ask(self) -> bool:
@@ -198,6 +208,11 @@ class _RunWatch:
             self._notice.report(error)
         self.row = self._session.ledger.get(self.row.id) or self.row
         return self.row.is_final
+
+    def report(self) -> None:
+        """Report the run as it was at the last answer."""
+        if self._report is not None:
+            self._report.report([self.row])
 
 
 class _FolderWatch:
@@ -226,6 +241,7 @@ class _FolderWatch:
             self._run.ask()
             self._next_ask = now + self._wait_s
             self._wait_s = min(self._wait_s * 2, _LONGEST_WAIT_S)
+        self._run.report()
         return self._run.row.is_final
 
     def _read_signs(self, attempt: int) -> object:

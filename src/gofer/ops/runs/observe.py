@@ -138,14 +138,14 @@ def wait(
     ids: Sequence[str],
     *,
     timeout_s: float | None,
-    on_change: Callable[[RunRow], None] | None = None,
+    on_answer: Callable[[Sequence[RunRow]], None] | None = None,
     heard: bool = False,
 ) -> list[RunRow]:
     """Block until all these runs or groups have ended; Interrupted when `timeout_s` is over before that.
 
-    `on_change` is called for every new state, including the first. A cluster that does not answer is reported
-    once and asked again, except when the first question fails. `heard`: the cluster has already answered an
-    earlier question.
+    `on_answer` gets the runs after every question. A cluster that does not answer is reported once and asked
+    again, except when the first question fails. `heard`: the cluster has already answered an earlier
+    question.
     """
     patient = PatientRefresh(session, heard=heard)
     changes = QueueChanges(session, _read_rows(session, ids))
@@ -162,8 +162,8 @@ def wait(
             if states.get(row.id) != row.state:
                 states[row.id] = row.state
                 pause_s = _FIRST_WAIT_S
-                if on_change is not None:
-                    on_change(row)
+        if on_answer is not None:
+            on_answer(rows)
         if all(row.is_final for row in rows):
             return rows
         now = time.monotonic()

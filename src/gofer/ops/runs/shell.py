@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 2.0
-_A_WHILE_S = 1.0
 _PASSIVE = (State.CANCELLED.value, State.LOST.value)
 _INSIDE = (State.RUNNING.value, State.STARTING.value)
 
@@ -66,13 +65,14 @@ def shell_words(
     return list(words)
 
 
-def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], None]) -> RunRow:
-    """Block until the run can be entered or has ended. `on_wait` is called once if the run does not start at
-    once.
+def wait_inside(
+    session: Session, run_id: str, *, on_answer: Callable[[Sequence[RunRow]], None] | None = None
+) -> RunRow:
+    """Block until the run can be entered or has ended. `on_answer` gets the run after every question.
 
     Continues while the cluster does not answer.
     """
-    said, pause_s, began = False, _FIRST_PAUSE_S, time.monotonic()
+    pause_s = _FIRST_PAUSE_S
     patient = PatientRefresh(session)
     while True:
         row = session.ledger.get(run_id)
@@ -81,9 +81,8 @@ def wait_inside(session: Session, run_id: str, *, on_wait: Callable[[RunRow], No
         row = session.ledger.get(run_id) or row
         if row.is_final or row.state == State.RUNNING:
             return row
-        if not said and time.monotonic() - began > _A_WHILE_S:
-            said = True
-            on_wait(row)
+        if on_answer is not None:
+            on_answer([row])
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.3, _LONGEST_PAUSE_S)
 

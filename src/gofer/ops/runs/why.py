@@ -123,7 +123,7 @@ def why(session: Session, row: RunRow) -> Why:
     waiting, life, failure, words, durable = None, None, None, None, ""
     try:
         if row.state in WAITING:
-            waiting = _ask(session, row, record)
+            waiting = waiting_for(session, row, record)
         elif not is_adopted(row):
             folder = session.run_folder(row)
             if row.is_final:
@@ -168,8 +168,8 @@ def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
     return LogReader(session, row).service_tail(_TAIL_LINES)
 
 
-def _ask(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
-    """The cluster's answer, or why there is none."""
+def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
+    """What the cluster says a run waits for, or why it does not answer. Blocks."""
     if registry.runs_here(row.backend) and not is_here(session, row.submitter):
         who = record.submitted_by.rpartition("@")[2] if record else "another machine"
         return Waiting(
@@ -213,7 +213,7 @@ def _why_group(session: Session, row: RunRow) -> Why:
     rows = session.ledger.rows_of(row.id)
     record = RunRecords(session).of(row)
     first = next((one for one in rows if one.state in WAITING), None)
-    waiting = None if first is None else _ask(session, first, record)
+    waiting = None if first is None else waiting_for(session, first, record)
     reasons = _count(session, rows, record, waiting)
     steps = next_steps(row, None)
     return Why(row, None, elapsed_s(row), waiting, None, None, reasons, steps)

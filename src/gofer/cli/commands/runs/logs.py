@@ -14,6 +14,7 @@ from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.view import run_json
 from gofer.ops.session import Session
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(**given: Any) -> int:
     """Print what there is, or follow until the run ends; 0 whatever became of the run."""
-    with Session(target=given["target"]) as session:
+    with Session(target=given["target"], emit=print_message) as session:
         row = find(session, given["run"], target=given["target"])
         if given["as_json"]:
             print_json(run_json(session, row)["logs"])
@@ -42,10 +43,15 @@ def run(**given: Any) -> int:
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
     choice, reader = LogChoice(given["rank"], given["node"], given["attempt"]), LogReader(session, row)
     if given["follow"]:
-        return reader.follow(choice, lines=given["tail"], show_setup=write_setup)
+        return _follow(session, reader, choice, given["tail"])
     if given["tail"] is not None:
         return iter([reader.tail(choice, lines=given["tail"])])
     return reader.read(choice)
+
+
+def _follow(session: Session, reader: LogReader, choice: LogChoice, lines: int | None) -> Iterator[bytes]:
+    with LiveReport(session, until_started=True) as live:
+        yield from reader.follow(choice, lines=lines, show_setup=write_setup, report=live)
 
 
 def _print_nothing_yet(session: Session, row: RunRow) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.commands.runs.wait import print_change
 from gofer.cli.options import Command, Option, run_argument, target_option
 from gofer.cli.output.describe import ended_line
 from gofer.cli.output.follow import print_still_running, write_setup
@@ -15,14 +14,11 @@ from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
-from gofer.ops.runs.shell import wait_inside
-from gofer.ops.runs.why import why
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gofer.tracking.ledger import RunRow
 
 _LINES = 20
@@ -30,41 +26,26 @@ _LINES = 20
 
 def run(**given: Any) -> int:
     """The log on stdout, states on stderr; 0 whatever becomes of the run. Ctrl-C leaves the run alone."""
-    with Session(target=given["target"]) as session:
+    with Session(target=given["target"], emit=print_message) as session:
         row = find(session, given["run"], target=given["target"])
         try:
-            _watch(session, row, given)
+            print_message(ended_line(_watch(session, row, given)))
         except KeyboardInterrupt:
             print_still_running(row)
             raise
     return 0
 
 
-def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> None:
+def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
+    """Show the run until it has ended; the ended run."""
     (row,) = refresh_runs(session, [row])
-    if not row.is_final:
-        print_message(f"{row.id} on `{row.target}`: {row.state}")
-    print_message(ended_line(_follow(session, row, given)))
-
-
-def _follow(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
-    if row.kind == "group":
-        return wait(session, [row.id], timeout_s=None, on_change=print_change)[0]
-    if not row.is_final:
-        row = wait_inside(session, row.id, on_wait=_explainer(session))
-        if not row.is_final:
-            print_message(f"{row.short_id}: {row.state}")
-    choice, reader = LogChoice(given["rank"]), LogReader(session, row)
-    for piece in reader.follow(choice, lines=given["lines"], show_setup=write_setup):
-        write(piece)
+    with LiveReport(session) as live:
+        if row.kind == "group":
+            return wait(session, [row.id], timeout_s=None, on_answer=live.report)[0]
+        choice, reader = LogChoice(given["rank"]), LogReader(session, row)
+        for piece in reader.follow(choice, lines=given["lines"], show_setup=write_setup, report=live):
+            write(piece)
     return session.ledger.get(row.id) or row
-
-
-def _explainer(session: Session) -> Callable[[RunRow], None]:
-    def explain(row: RunRow) -> None:
-        print_message(f"{row.short_id} {row.state}: {why(session, row).words or 'it waits'}")
-
-    return explain
 
 
 command = Command(

@@ -59,7 +59,7 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     if given["follow"]:
         status, row = follow_to_end(session, row, quiet=given["quiet"], to_stderr=given["as_json"])
     elif given["wait"]:
-        status, row = wait_to_end(session, row, quiet=given["quiet"])
+        status, row = wait_to_end(session, row, quiet=given["quiet"], as_json=given["as_json"])
     if given["as_json"]:
         print_run(session, row)
     return status

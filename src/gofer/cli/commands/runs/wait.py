@@ -11,6 +11,7 @@ from gofer.cli.output.screen import print_message, printable
 from gofer.errors import Interrupted
 from gofer.ops.runs.failures import exit_status
 from gofer.ops.runs.find import find_all
+from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
 from gofer.ops.session import Session
 from gofer.text import parse_duration_s
@@ -24,21 +25,17 @@ _TIME_IS_UP = 124
 def run(**given: Any) -> int:
     """A line, or JSON, for every run; the highest exit status among them; 124 when the time is up."""
     timeout_s = parse_duration_s(given["timeout"]) if given["timeout"] else None
-    with Session(target=given["target"]) as session:
+    is_silent = given["quiet"] or given["as_json"]
+    with Session(target=given["target"], emit=print_message) as session:
         ids = [row.id for row in find_all(session, given["runs"], target=given["target"])]
         try:
-            rows = wait(session, ids, timeout_s=timeout_s, on_change=None if given["quiet"] else print_change)
+            with LiveReport(session) as live:
+                rows = wait(session, ids, timeout_s=timeout_s, on_answer=None if is_silent else live.report)
         except Interrupted as late:
             print_message(f"{late.message}; the run continues")
             return _TIME_IS_UP
         _show(session, rows, as_json=given["as_json"])
         return exit_status(session, rows)
-
-
-def print_change(row: RunRow) -> None:
-    """Report a change of state on stderr, except the end, which stdout shows."""
-    if not row.is_final:
-        print_message(f"{row.short_id} {row.state}")
 
 
 def _show(session: Session, rows: list[RunRow], *, as_json: bool) -> None:

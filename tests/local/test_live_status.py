@@ -1,0 +1,81 @@
+"""What `-f`, `--wait`, `wait`, `logs -f` and `monitor` show while a run waits, on a terminal and without."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from home import Home
+from terminal import Terminal
+
+HELD = "queued"
+REASON = "it needs 2 GPUs (0 of 4 free); held by "
+CLEARED = "\r\x1b[K"
+
+
+@pytest.fixture
+def held(home: Home) -> Iterator[tuple[Home, str]]:
+    """A home whose GPUs are in use until `gate`, and a run that waits for two of them."""
+    home.configure("targets: {box: {kind: local, gpus: 4}}\ntarget: box\n")
+    script = "echo up; while [ ! -e $GATE ]; do sleep 0.05; done"
+    holder = home.submit("-n", "4", "--single", "-e", f"GATE={home.root}/gate", "sh", "-c", script)
+    home.until_logged(holder, "up")
+    yield home, home.submit("-n", "2", "--single", "echo", "hi")
+    gate(home)
+
+
+def gate(home: Home) -> None:
+    (home.root / "gate").touch()
+
+
+def short(run: str) -> str:
+    return run.rpartition("-")[2]
+
+
+def until_reason(process: subprocess.Popen[bytes]) -> str:
+    """What a command wrote to stderr up to the line with the reason."""
+    assert process.stderr is not None
+    lines = [""]
+    while REASON not in lines[-1]:
+        lines.append(process.stderr.readline().decode())
+        assert lines[-1], "it ended without the reason"
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("verb", [("wait",), ("logs", "-f"), ("monitor",)], ids=lambda words: words[0])
+def test_a_terminal_has_one_line_that_is_cleared(held: tuple[Home, str], verb: tuple[str, ...]) -> None:
+    home, run = held
+    with Terminal(home.argv(*verb, run), cwd=home.folder, env=home.environ) as terminal:
+        shown = terminal.until(REASON)
+        assert f"{short(run)} {HELD} " in shown and "\n" not in shown
+        gate(home)
+        terminal.end()
+    _, _, after = terminal.shown.rpartition(REASON)
+    assert CLEARED in after
+    assert ("hi\r\n" in after) == (verb != ("wait",))
+    assert after.index(CLEARED) < after.index(short(run) if verb == ("wait",) else "hi")
+
+
+@pytest.mark.parametrize("options", [("-f",), ("--wait",)], ids=str)
+def test_without_a_terminal_the_reason_is_one_line(held: tuple[Home, str], options: tuple[str, ...]) -> None:
+    home, first = held
+    process = home.start("submit", "--no-code", "-n", "2", "--single", *options, "echo", "hi")
+    before = until_reason(process)
+    gate(home)
+    rest, err = process.communicate(timeout=120)
+    text = before + err.decode()
+    assert text.count(REASON) == 1 and "\x1b" not in text and "1 run ahead" in text
+    assert "hi" in rest.decode() or options == ("--wait",)
+    home.wait(first)
+
+
+def test_json_and_quiet_say_nothing(held: tuple[Home, str]) -> None:
+    home, run = held
+    sent = ("submit", "--no-code", "-n", "2", "-Q", "--wait", "true")
+    silent = [home.start(*words) for words in (("wait", "--json", run), ("wait", "-Q", run), sent)]
+    with home.start("wait", run) as loud:
+        until_reason(loud)
+        gate(home)
+        loud.communicate(timeout=120)
+    assert [process.communicate(timeout=120)[1] for process in silent] == [b"", b"", b""]
