@@ -47,15 +47,14 @@ class SlurmHome(Home):
         return until(lambda: _read(self.handoff_folder(run_id) / "job"), f"a job of {run_id}")
 
     def jobs(self, run_id: str) -> list[str]:
-        """Every job of that name that Slurm remembers."""
-        return self.slurm.call(
-            "squeue", "--noheader", "--states=all", f"--name={run_id}", "--format=%A"
-        ).split()
+        """Every job of the run that Slurm remembers."""
+        lines = self.slurm.call("squeue", "--noheader", "--states=all", "--format=%A %j").splitlines()
+        return [line.split()[0] for line in lines if line.endswith(run_id)]
 
     def completed(self, run_id: str) -> list[str]:
-        """Every job of that name that ended, in the controller's own list, which forgets nothing."""
+        """Every job of the run that ended, in the controller's own list, which forgets nothing."""
         output = (self.slurm.folder / "logs" / "jobs.txt").read_text().splitlines()
-        return [line for line in output if f" Name={run_id} " in line]
+        return [line for line in output if f"{run_id} " in line]
 
     def until_view(self, run_id: str, **wanted: Any) -> dict[str, Any]:
         """The run's JSON once these facts of it are so."""

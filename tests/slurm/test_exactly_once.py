@@ -55,7 +55,7 @@ def check(home: SlurmHome, run: str) -> None:
 def request_of(run: str) -> tuple[dict[str, Any], str]:
     """The plan of a run that sleeps."""
     script = f"#!/bin/bash\n#SBATCH --job-name={run} --output=/dev/null\nsleep 300\n"
-    return {"id": run, "rows": [], "store": None}, script
+    return {"id": run, "name": "train", "rows": [], "store": None}, script
 
 
 def test_a_job_is_found_after_its_answer_was_lost(home: SlurmHome) -> None:

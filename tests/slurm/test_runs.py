@@ -248,8 +248,25 @@ def test_rows_run_as_many_at_once_as_is_allowed(home: SlurmHome) -> None:
     assert [one["state"] for one in home.wait(run)] == ["succeeded"]
 
 
+@pytest.mark.parametrize("name", ["my, odd|name", "日本 ü"])
+def test_squeue_shows_the_name_of_a_run_and_gofer_its_job(home: SlurmHome, name: str) -> None:
+    run = home.submit("--name", name, "--each", "x=1,2", "sleep", "600")
+    shown = home.slurm.call("squeue", "--noheader", f"--jobs={home.job(run)}", "--format=%j").split()
+    assert set(shown) == {{"my, odd|name": f"my_odd_name-{run}"}.get(name, run)}
+    until(lambda: home.view(f"{run}-1")["state"] == "running", "the second row runs")
+    assert home.view(f"{run}-1")["service_id"] == f"{home.job(run)}_1"
+    home.gofer("abort", "--grace", "0s", run)
+    assert home.view(f"{run}-0")["state"] == "cancelled"
+    assert not home.slurm.call("squeue", "--noheader", f"--jobs={home.job(run)}", "--states=R,PD").split()
+
+
+def test_a_run_that_ended_before_gofer_asked_has_its_job_too(home: SlurmHome) -> None:
+    done = home.finish("true")
+    assert done["service_id"] == home.job(done["id"])
+
+
 def _rows(home: SlurmHome, run: str) -> list[str]:
-    asked = ("squeue", "--noheader", "--array", f"--name={run}", "--format=%K %T")
+    asked = ("squeue", "--noheader", "--array", f"--jobs={home.job(run)}", "--format=%K %T")
     return home.slurm.call(*asked).splitlines()
 
 

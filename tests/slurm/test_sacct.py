@@ -76,14 +76,16 @@ def test_a_lost_answer_is_found_in_the_books(
     from gofer.remote.slurm import submission
 
     monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
-    job = home.slurm.sbatch("true", "--job-name=r261116-000000-booked", "--output=/dev/null", cwd=home.root)
+    request = {"id": "r261116-000000-booked", "name": "my job"}
+    named = "--job-name=my_job-r261116-000000-booked"
+    job = home.slurm.sbatch("true", named, "--output=/dev/null", cwd=home.root)
     home.slurm.until_state(job, "COMPLETED")
     monkeypatch.setenv("PATH", forgetful["PATH"])
     until(
-        lambda: submission.find("r261116-000000-booked", in_accounting=True, is_patient=False) == job,
+        lambda: submission.find(request, in_accounting=True, is_patient=False) == job,
         "the books",
     )
-    assert submission.find("r261116-000000-booked", in_accounting=False, is_patient=False) is None
+    assert submission.find(request, in_accounting=False, is_patient=False) is None
 
 
 def test_why_a_run_waits_for_its_accounts_limit(home: SlurmHome, monkeypatch: pytest.MonkeyPatch) -> None:

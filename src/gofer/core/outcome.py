@@ -68,9 +68,13 @@ def attempt_record(
     return {"number": number, **outcome.encode(), "gpus": gpus}
 
 
-def end_line(run_id: str, row: int | None, outcome: Outcome, history: list[dict[str, Any]]) -> bytes:
+def end_line(
+    run_id: str, row: int | None, outcome: Outcome, history: list[dict[str, Any]], service_id: str = ""
+) -> bytes:
     """The line of `ends.jsonl` that says how the run ended. `history` has its attempts; `outcome` is that of
-    the last one, or of the run.
+    the last one, or of the run. `service_id` is the cluster's own name of the run.
     """
     record = {"id": run_id, "row": row, **outcome.of_run(history).encode(), "attempts": history}
+    if service_id:
+        record["service_id"] = service_id
     return files.encode(record) + b"\n"

@@ -118,7 +118,11 @@ class Attempt(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Observation(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=True):
-    """What a backend says of one run at one moment."""
+    """What a backend says of one run at one moment.
+
+    `service_id` is the name under which the cluster knows the run, where that is not the id.
+    """
 
     run_id: str
     attempts: tuple[Attempt, ...] = ()
+    service_id: str = ""

@@ -31,7 +31,7 @@ _WAITING = (State.QUEUED, State.PENDING, State.PAUSED)
 
 _CHUNK = 500  # bound values in one statement; old SQLite takes at most 999
 
-_CHANGING = ("state", "reason", "detail", "exit_code", "started_at", "ended_at", "elapsed_s")
+_CHANGING = ("state", "reason", "detail", "exit_code", "started_at", "ended_at", "elapsed_s", "service_id")
 _CHANGING_JSON = ("attempts", "counts")
 _UPDATE = f"UPDATE runs SET {' = ?, '.join([*_CHANGING, *_CHANGING_JSON, 'observed_at'])} = ? WHERE id = ?"
 _STATE_COUNTS = (
@@ -66,6 +66,8 @@ class Observed(Protocol):
     def elapsed_s(self) -> float | None: ...
     @property
     def attempts(self) -> Sequence[_Encodes]: ...
+    @property
+    def service_id(self) -> str: ...
 
 
 class StateCount(NamedTuple):
@@ -93,6 +95,7 @@ def after(row: RunRow, seen: Observed) -> RunRow:
         ended_at=_first(seen.ended_at, row.ended_at if ended else None),
         elapsed_s=_first(seen.elapsed_s, row.elapsed_s if ended else None),
         attempts=[attempt.encode() for attempt in seen.attempts] or row.attempts,
+        service_id=plain(seen.service_id) or row.service_id,
     )
 
 

@@ -61,7 +61,10 @@ _V2 = (
     "CREATE INDEX runs_by_project ON runs (project, submitted_at, id) WHERE group_id IS NULL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2)
+# The name under which the cluster knows the run: the number of a Slurm job.
+_V3 = ("ALTER TABLE runs ADD COLUMN service_id TEXT NOT NULL DEFAULT ''",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3)
 
 BUSY_TIMEOUT_S = 30.0
 

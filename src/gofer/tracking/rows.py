@@ -27,7 +27,8 @@ class RunRow(NamedTuple):
     `observed_at` is when the cluster was last asked; for an unchanged row of a group, see the group.
     `project` is the folder from which this user submitted the run, `definition` the id of its target's
     definition (see `Ledger.define`). Both are empty for a run found in a store, and `project` also for rows
-    of a group.
+    of a group. `service_id` is the cluster's own name of the run, empty where the cluster has none or was not
+    asked.
     """
 
     id: str
@@ -62,6 +63,7 @@ class RunRow(NamedTuple):
     observed_at: float | None
     project: str = ""
     definition: str = ""
+    service_id: str = ""
 
     @property
     def short_id(self) -> str:
@@ -90,7 +92,8 @@ COLUMNS = tuple(field for field in RunRow._fields if field != "record")
 _RECORD_AT = RunRow._fields.index("record")
 _JSON_AT = tuple(RunRow._fields.index(field) for field in ("command", "args", "attempts", "tags", "counts"))
 _PLAIN_AT = tuple(
-    RunRow._fields.index(field) for field in ("name", "target", "store", "detail", "submitter", "project")
+    RunRow._fields.index(field)
+    for field in ("name", "target", "store", "detail", "submitter", "project", "service_id")
 )
 
 SELECT_BARE = "SELECT " + ", ".join("x''" if f == "record" else f for f in RunRow._fields) + " FROM runs"

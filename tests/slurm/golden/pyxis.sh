@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name=r261116-091233-k9qd4x
+#SBATCH --job-name=train-r261116-091233-k9qd4x
 #SBATCH --output=slurm-%j.out
 #SBATCH --open-mode=append
 #SBATCH --requeue

@@ -19,6 +19,7 @@ from gofer.config.sbatch_options import parse_array
 from gofer.model.job import Job
 from gofer.model.run import RunRecord
 from gofer.node.packages.package_files import AUTO, NONE
+from gofer.node.slurm.job_name import job_name
 from gofer.text import quote_command, quote_word
 
 # When a batch script sets Slurm's time limit, gofer ends the command this much earlier: then gofer, and not
@@ -142,7 +143,7 @@ def prepare_lines(options: SlurmOptions) -> list[str]:
 
 def _directives(request: SlurmRequest, options: SlurmOptions, *, cpus_asked: bool) -> Iterator[str]:
     given = _own_option_names(request)
-    yield f"--job-name={request.id}"
+    yield f"--job-name={job_name(request.id, request.name)}"
     yield "--output=slurm-%A_%a.out" if request.rows else "--output=slurm-%j.out"
     # A requeued job writes to the same file, and must not erase what its earlier attempts wrote.
     yield "--open-mode=append"

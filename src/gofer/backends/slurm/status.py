@@ -122,6 +122,7 @@ class SlurmStatus:
             exit_code=exit_code_of(job.get("exit")) if is_over else None,
             started_at=job["start"] if has_started else None,
             ended_at=job["end"] if is_over else None,
+            service_id=_job_id(job["job"], job["row"]),
         )
 
     def _from_gone(self, run: RunRef, name: str, gone: Mapping[str, Any]) -> Observation | None:
@@ -150,6 +151,11 @@ class SlurmStatus:
         words = f"neither squeue nor sacct knows its job {job} now, and no node recorded an outcome"
         for_s = self._now - since
         return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
+
+
+def _job_id(job: str, row: int | None) -> str:
+    """The number of a job as Slurm's programs print and read it: `1234`, or `1234_5` for a row."""
+    return job if row is None else f"{job}_{row}"
 
 
 def _cancelled(state: str) -> str:

@@ -126,7 +126,7 @@ class _End:
         return None
 
     def _write_down(self, result: Outcome, history: list[dict[str, Any]]) -> None:
-        data = end_line(self.share.run_id, self.share.row, result, history)
+        data = end_line(self.share.run_id, self.share.row, result, history, self.share.service_id)
         try:
             retry(
                 lambda: self._put(run_layout.ends_key(self.share.run_id), data),

@@ -33,6 +33,11 @@ class SlurmShare(NamedTuple):
         """The port for ranks. It is computed from the job number, so that all nodes use the same one."""
         return _FIRST_PORT + int(self.raw) % _PORTS
 
+    @property
+    def service_id(self) -> str:
+        """The number of the job as Slurm's programs print and read it: `1234`, or `1234_5` for a row."""
+        return self.job if self.row is None else f"{self.job}_{self.row}"
+
     def place(self, request: NodeRequest) -> NodePlace:
         """The place of this node. Slurm assigns the GPUs. With `hides_gpus` it assigned none, and the command
         sees none, also on a site whose nodes show all GPUs to every job.

@@ -180,6 +180,9 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
     counts: Annotated[dict[str, int], Meta(description="for a group: its rows by state")]
     rows: Annotated[int | None, Meta(description="for a group: how many rows it has")]
     resubmit_of: Annotated[str | None, Meta(description="the id of the run this one repeats")]
+    service_id: Annotated[
+        Text | None, Meta(description="the cluster's own name of the run: the number of its Slurm job")
+    ]
     observed_at: Annotated[Time | None, Meta(description="when the target was last asked")]
 
 

@@ -111,6 +111,7 @@ def _document(row: RunRow, record: RunRecord | None, folder: RunFolder | None) -
         counts=row.counts,
         rows=row.size if is_group else None,
         resubmit_of=record.resubmit_of if record else None,
+        service_id=row.service_id or None,
         observed_at=format_time(row.observed_at),
     )
 

@@ -13,11 +13,10 @@ from gofer.core.json_text import parse_count
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Handoff, every, path_of
+from gofer.node.slurm.job_name import run_of
 from gofer.remote.api import QueuedJob, RowsOfRuns
 
-# The form of gofer's job names, which are run ids; see gofer.model.ids.
-_OURS = re.compile(r"r\d{6}-\d{6}-[a-z0-9]+")
-# The reason is last, because it is the only field that may contain a `|`.
+# `name` is the id of the run. The reason is last, because it is the only field that may contain a `|`.
 _FIELDS = ("name", "job", "raw", "row", "state", "start", "end", "nodes", "reason")
 _QUEUE_FORMAT = "%j|%F|%A|%K|%T|%S|%e|%N|%r"
 _BOOK_FORMAT = "JobName,JobID,JobIDRaw,State,ExitCode,Start,End,NodeList"
@@ -90,10 +89,12 @@ def _queue() -> Iterator[Job]:
     argv = ["squeue", f"--user={calls.user()}", "--array", "--states=all", "--noheader"]
     for line in calls.call([*argv, f"--format={_QUEUE_FORMAT}"]).splitlines():
         words = line.split("|", len(_FIELDS) - 1)
-        if len(words) == len(_FIELDS) and _OURS.fullmatch(words[0]) and _are_counts(words[1:3]):
+        run_id = run_of(words[0])
+        if len(words) == len(_FIELDS) and run_id is not None and _are_counts(words[1:3]):
             job: Job = dict(zip(_FIELDS, words))
             yield {
                 **job,
+                "name": run_id,
                 "row": parse_count(job["row"]),
                 "start": _moment(job["start"]),
                 "end": _moment(job["end"]),
@@ -176,13 +177,13 @@ def queued_job(request_id: str, row: int | None) -> QueuedJob | None:
     """The job of a run, with the number of jobs before it in its partition; None when Slurm's queue does not
     have the run.
     """
-    mine = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--array", "--noheader"]
-    text = calls.call([*mine, "--format=%K|%T|%S|%Q|%P|%V|%i|%r"])
+    mine = ["squeue", f"--user={calls.user()}", "--array", "--noheader"]
+    text = calls.call([*mine, "--format=%j|%K|%T|%S|%Q|%P|%V|%i|%r"])
     for line in text.splitlines():
-        words = line.split("|", 7)
-        if len(words) < 8:
+        words = line.split("|", 8)
+        if len(words) < 9 or run_of(words[0]) != request_id:
             continue
-        index, state, start, priority, partition, since, job, reason = words
+        _, index, state, start, priority, partition, since, job, reason = words
         if row is None or index == str(row):
             return QueuedJob(
                 job,

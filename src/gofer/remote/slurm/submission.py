@@ -1,4 +1,4 @@
-"""Submits a run to Slurm exactly once. The run's id is the job's name, by which a job is found again."""
+"""Submits a run to Slurm exactly once. The run's id is in the job's name, by which a job is found again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gofer.core.sleep import pause
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError, SlurmSilent
 from gofer.node.slurm.handoff import Handoff, path_of
+from gofer.node.slurm.job_name import job_name
 
 # Pauses between searches for a job after a lost answer: a new job can take seconds to appear.
 _LOOKS_S = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -43,11 +44,11 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
             raise JobRejected(refused)
         was_sent = place.has(handoff.SENDING)
         site = calls.site(folder, time.time())
-        job = find(request["id"], in_accounting=was_sent and site.has_accounting, is_patient=was_sent)
+        job = find(request, in_accounting=was_sent and site.has_accounting, is_patient=was_sent)
         if job is None:
             _check_rows(place, request, site)
             _write(place, {**request, "kill_wait_s": site.kill_wait_s}, script, private)
-            job = _send(place, request["id"], timeout_s, site)
+            job = _send(place, request, timeout_s, site)
         # The number first, then the end of the doubt: a crash between the two loses nothing.
         place.write(handoff.JOB, job.encode(), durable=True)
         place.remove(handoff.SENDING)
@@ -68,7 +69,7 @@ def _write(place: Handoff, request: dict[str, Any], script: str, private: bytes)
     place.write(handoff.PRIVATE, private)
 
 
-def _send(place: Handoff, request_id: str, timeout_s: float, site: calls.SlurmSite) -> str:
+def _send(place: Handoff, request: dict[str, Any], timeout_s: float, site: calls.SlurmSite) -> str:
     # Recorded before the job is sent: if this process dies, the next submitter searches for the job first.
     place.write(handoff.SENDING, str(time.time()).encode(), durable=True)
     try:
@@ -76,7 +77,7 @@ def _send(place: Handoff, request_id: str, timeout_s: float, site: calls.SlurmSi
     except SlurmError as error:
         # A refusal is certain. Without an answer, the job may have been created.
         doubt = isinstance(error, SlurmSilent)
-        job = find(request_id, in_accounting=doubt and site.has_accounting, is_patient=doubt)
+        job = find(request, in_accounting=doubt and site.has_accounting, is_patient=doubt)
         if job is None and not doubt:
             _reject(place, str(error))
         if job is None:
@@ -92,14 +93,16 @@ def _reject(place: Handoff, words: str) -> None:
     raise JobRejected(words)
 
 
-def find(request_id: str, *, in_accounting: bool, is_patient: bool) -> str | None:
-    """The number of the job of that name, the oldest of several. SlurmError when Slurm cannot be asked."""
+def find(request: dict[str, Any], *, in_accounting: bool, is_patient: bool) -> str | None:
+    """The number of the run's job, the oldest of several. SlurmError when Slurm cannot be asked."""
+    # An older gofer names jobs by the id alone.
+    named = f"--name={request['id']},{job_name(request['id'], request['name'])}"
     for pause_s in _LOOKS_S if is_patient else _LOOKS_S[:1]:
         pause(pause_s)
-        queue = ["squeue", f"--user={calls.user()}", f"--name={request_id}", "--states=all"]
+        queue = ["squeue", f"--user={calls.user()}", named, "--states=all"]
         found = calls.call([*queue, "--noheader", "--format=%F"]).split()
         if not found and in_accounting:
-            sacct = ["sacct", "--noheader", "--parsable2", "--allocations", f"--name={request_id}"]
+            sacct = ["sacct", "--noheader", "--parsable2", "--allocations", named]
             text = calls.call([*sacct, "--starttime=now-30days", "--format=JobID"])
             found = [line.partition("_")[0] for line in text.split()]
         if found:
