@@ -42,8 +42,8 @@ def init_process_group(backend: str | None = None, **options: Any) -> Group:
 
     `backend` is nccl where every process of the node has a GPU to itself, else gloo. `options` go to
     `torch.distributed.init_process_group`. Blocks until all processes are there. In a group already, it only
-    tells where this process stands. Without a launcher this process is a group of one. ValueError when
-    processes on several nodes were not told where to meet.
+    returns the place of this process. Without a launcher this process is a group of one. ValueError when
+    processes on several nodes have no address to meet at.
     """
     from importlib import import_module
 
@@ -83,7 +83,7 @@ def _init_arguments(torch: Any, place: RankPlace, environ: Mapping[str, str]) ->
         return {"store": torch.distributed.HashStore()}
     if place.world_size != place.local_world_size:
         raise ValueError(
-            f"{place.world_size} processes on several nodes were not told where to meet: "
+            f"{place.world_size} processes on several nodes have no address to meet at: "
             "set MASTER_ADDR to the address of rank 0, and MASTER_PORT to a free port there"
         )
     port = environ.get("MASTER_PORT", _PORT)

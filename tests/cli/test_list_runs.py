@@ -147,4 +147,4 @@ def test_the_ledger_is_shown_when_a_cluster_is_unreachable(home: Path) -> None:
     lines, talk = _list(home, "--filter", "state=running")
     assert lines[1].startswith("qqqqq2")
     assert talk.startswith("warning: ")
-    assert talk.endswith("the answer is 2h00m old\n")
+    assert talk.endswith("showing the state from 2h00m ago\n")

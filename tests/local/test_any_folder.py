@@ -91,7 +91,7 @@ def test_a_run_of_another_home_is_not_reported_as_stopped(home: Home, tmp_path: 
     assert home.gofer("abort", "--grace", "0s", run, rows).out.split()[1::2] == ["cancelled", "cancelled"]
     # What has ended is left alone, wherever it was recorded.
     assert other.gofer("abort", run).out == f"{run} cancelled\n"
-    assert "had ended before" in other.gofer("abort", run).err
+    assert "has already ended" in other.gofer("abort", run).err
     other.close()
 
 

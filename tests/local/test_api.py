@@ -199,7 +199,7 @@ def test_runs_of_a_cluster_that_is_away_are_those_last_seen(
     assert gofer.Run(lost.id).info()["observed_at"] is not None
     assert capfd.readouterr() == ("", "")
     assert {record.levelname for record in caplog.records} == {"WARNING"}
-    assert all(record.message.endswith("the answer is 2h00m old") for record in caplog.records)
+    assert all(record.message.endswith("showing the state from 2h00m ago") for record in caplog.records)
 
 
 def test_errors_are_raised_and_nothing_is_printed(own_home: Home, capfd: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_only_what_failed_is_run_again(home: Home) -> None:
     assert done.err.startswith(f"error: no row of {again} has failed\nhint: ")
     one = home.gofer("resubmit", "-Q", f"{again}-1").out.strip()
     home.gofer("wait", "-Q", one)
-    assert "is a group of 1 run and has no log of its own" in home.gofer("logs", one, status=2).err
+    assert "is a group of 1 run and has no log" in home.gofer("logs", one, status=2).err
     assert "is a group of 1 run: 1 ok" in home.gofer("why", one).out
 
 
@@ -155,4 +155,4 @@ def test_following_a_group_says_how_a_row_is_followed(home: Home) -> None:
     done = home.gofer("submit", "-f", "--no-code", "--each", "x=1,2", "echo", "{x}")
     assert done.out == ""
     short = home.view("last")["short_id"]
-    assert f"a group has no log of its own; `gofer logs -f {short}-0` follows its first run" in done.err
+    assert f"a group has no log; `gofer logs -f {short}-0` follows the log of its first row" in done.err

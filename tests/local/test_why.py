@@ -60,7 +60,7 @@ def test_the_estimate_is_the_end_of_the_time_limits(gpu_home: Home) -> None:
     waiting = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
     found = why(gpu_home, waiting)
     assert found["estimated_start"] > why(gpu_home, holder)["started_at"]
-    assert "by the cluster's own estimate" in gpu_home.gofer("why", waiting).out
+    assert "(scheduler estimate)" in gpu_home.gofer("why", waiting).out
     stop(gpu_home, holder, waiting)
 
 
@@ -174,7 +174,7 @@ def test_why_lists_the_runs_of_a_group_by_reason_with_an_example_of_each(home: H
         (3, "succeeded", None, f"{name}-0"),
     ]
     text = home.gofer("why", run["id"]).out
-    assert f"2 runs failed: exited with 1; such as {name}-1\n  row 1\n" in text
+    assert f"2 runs failed: exited with 1, for example {name}-1\n  row 1\n" in text
     assert f"  gofer resubmit --failed {name}\n" in text
 
 

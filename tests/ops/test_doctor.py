@@ -44,7 +44,7 @@ def test_all_is_well_and_nothing_is_left_behind(project: OpsProject) -> None:
         "store default",
         "store default disk",
         "target",
-        "engine",
+        "queue",
     }
     assert "1 runs" in found["ledger"].detail
     assert [info.key for info in project.store.list()] == ["runs/r261116-091233-k9qd4x/run.json"]
@@ -117,8 +117,8 @@ def test_open_runs_and_nobody_to_work_them_off(project: OpsProject) -> None:
     queue = Queue(queue_home)
     queue.add({"id": "r1-1-a", "priority": 0}, [("r1-1-a", None, None)])
     queue.close()
-    found = worst_checks(project.session)["engine"]
-    assert (found.status, found.detail) == (Status.WARN, "no supervisor is at work; open runs: 1")
+    found = worst_checks(project.session)["queue"]
+    assert (found.status, found.detail) == (Status.WARN, "no supervisor works; unfinished runs: 1")
 
 
 def test_a_process_that_outlived_its_run(project: OpsProject) -> None:
@@ -136,7 +136,7 @@ def test_a_process_that_outlived_its_run(project: OpsProject) -> None:
     foreign = subprocess.Popen(program, env={**os.environ, "GOFER_RUN_ID": "r9-9-z"})
     try:
         deadline = time.monotonic() + 60
-        while (found := worst_checks(project.session)["engine"]).ok and found.hint is None:
+        while (found := worst_checks(project.session)["queue"]).ok and found.hint is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert found.status == Status.WARN

@@ -86,7 +86,7 @@ except CredentialError as error:
     )
     message, hint = done.stdout.splitlines()
     assert message.startswith("the store `blob` (az://data) cannot be opened: it has no `key` or `sas`")
-    assert message.endswith("nobody is signed in to Azure")
+    assert message.endswith("not signed in to Azure")
     assert hint.startswith("`az login`")
 
 

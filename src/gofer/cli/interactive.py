@@ -35,7 +35,7 @@ def hold(given: dict[str, Any]) -> int:
         if given[option]:
             raise UsageError(
                 f"`gofer submit ssh` runs no command, so `--{option}` has no effect",
-                hint="a host to log in to is named behind it: `gofer submit ssh HOST`",
+                hint="to run ssh itself, name a host: `gofer submit ssh HOST`",
             )
     enters = sys.stdin.isatty() and sys.stdout.isatty() and not given["as_json"]
     with Session(

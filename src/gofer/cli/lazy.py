@@ -92,7 +92,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 def _group_help(name: str, help: str) -> str:
     if name not in DEFAULT_NOUNS:
         return f"{help}."
-    return f"{help}. Without a further word: `gofer {name} {DEFAULT_NOUNS[name]}`."
+    return f"{help}. `gofer {name}` is `gofer {name} {DEFAULT_NOUNS[name]}`."
 
 
 def root() -> LazyGroup:
@@ -110,5 +110,5 @@ _ROOT_HELP = """Run any command that runs in your folder on any cluster you can 
   gofer -n 8 -c lab submit python t.py  8 GPUs on the target `lab`
   gofer q last                          state, last log lines, where the files are
 
-Options may stand before or after the verb. `gofer COMMAND --help` lists them.
+Options can be written before or after the verb. `gofer VERB --help` explains a verb.
 """

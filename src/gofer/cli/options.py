@@ -16,13 +16,18 @@ if TYPE_CHECKING:
 class Option(click.Option):
     """A click option whose help is used unchanged, because click's clean-up would load `inspect`.
 
-    The help ends with the default: `default_text`, or the value of `default`.
+    The help ends with the default, `default_text` or the value of `default`, and with `variable`: the
+    environment variable that changes the default.
     """
 
-    def __init__(self, names: str, help: str = "", *, default_text: str = "", **settings: Any) -> None:
+    def __init__(
+        self, names: str, help: str = "", *, default_text: str = "", variable: str = "", **settings: Any
+    ) -> None:
         super().__init__(names.split(), **settings)
+        self.variable = variable
         shown = default_text or str(settings.get("default", ""))
-        self.help = f"{help} (default: {shown})" if shown else help
+        marks = [f"[default: {shown}]" if shown else "", f"[env: {variable}]" if variable else ""]
+        self.help = " ".join(part for part in (help, *marks) if part)
 
     def get_help_extra(self, ctx: click.Context) -> click.types.OptionHelpExtra:
         """Ranges are left out: a value outside is refused with its range."""
@@ -41,7 +46,7 @@ class Flag(Option):
 class Command(click.Command):
     """One command: `run` gets the parsed values by name and returns the exit status (None is 0).
 
-    With `takes_command`, the first word that is no option, and everything behind it, belongs to the user.
+    With `takes_command`, the first word that is not an option begins the command of the user.
     """
 
     def __init__(
@@ -86,7 +91,7 @@ def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[Completion
     return run_references(start)
 
 
-_HELP = Flag("-h --help", "Show this text and stop", is_eager=True, expose_value=False, callback=_show_help)
+_HELP = Flag("-h --help", "Show this help", is_eager=True, expose_value=False, callback=_show_help)
 _DEBUG = Flag(
     "--debug",
     "Show requests to services, and a traceback when something fails",
@@ -108,10 +113,16 @@ def debug_option() -> click.Option:
 
 
 def target_option(
-    help: str = "The target's name", names: str = "-c -t --target target", *, default_text: str = ""
+    help: str = "The target's name",
+    names: str = "-c -t --target target",
+    *,
+    default_text: str = "",
+    variable: str = "",
 ) -> Option:
     """`-c`, `-t`, `--target`, or others; `help` says what the target is for."""
-    return Option(names, help, default_text=default_text, metavar="NAME", shell_complete=_targets)
+    return Option(
+        names, help, default_text=default_text, variable=variable, metavar="NAME", shell_complete=_targets
+    )
 
 
 def json_option(help: str = "Print JSON") -> Flag:
@@ -120,8 +131,8 @@ def json_option(help: str = "Print JSON") -> Flag:
 
 
 def quiet_option() -> Flag:
-    """`-Q/--quiet`: no talk on stderr; errors still show."""
-    return Flag("-Q --quiet", "Say nothing on stderr but errors")
+    """`-Q/--quiet`: no messages on stderr except errors."""
+    return Flag("-Q --quiet", "Only print errors on stderr")
 
 
 def run_argument(*, many: bool = False, required: bool = True) -> click.Argument:

@@ -19,17 +19,18 @@ _HEAD = """# The command line
 What `--help` prints, for every command. `make docs` writes this page; `make check` fails when a command says
 something else.
 
-stdout is data, stderr is talk. The exit status is 0, 1 for a failure, 2 for words that gofer cannot take, 130
-after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit as the run did. A run is named by any unique
-beginning or end of its short id, by its name, or by `last`, the newest of this project: see [runs](runs.md).
+stdout has data, stderr has messages. The exit status is 0, 1 for a failure, 2 for a wrong command line, and
+130 after Ctrl-C; `wait`, `submit --wait` and `submit -f` exit with the status of the run. A run is named by
+any unique beginning or end of its short id, by its name, or by `last`, the newest of this project: see
+[runs](runs.md).
 
 A command that has had its effect does not fail because its output cannot be written: when stdout is full, or
 its reader has left, `submit`, `resubmit`, `abort` and `tag` say on stderr what was done and exit as usual,
 `submit -f` with 141. So a script that repeats a failed command does not send a run twice. A closed stdout
 (`>&-`) is /dev/null. Commands that only read exit with 1 when stdout is full.
 
-`--debug` or `GOFER_DEBUG=1` shows requests to Azure, without what is private in them, and a traceback of what
-fails. `NO_COLOR` turns colours off.
+`--debug` or `GOFER_DEBUG=1` shows requests to Azure, without their private parts, and the traceback of an
+error. `NO_COLOR` turns colours off.
 """
 _WIDTH = 100
 

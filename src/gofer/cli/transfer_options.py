@@ -52,7 +52,7 @@ def moving_options() -> list[click.Parameter]:
             type=click.IntRange(min=1, max=1024),
             metavar="N",
         ),
-        Flag("--dry-run", "Print what would be done, and stop"),
+        Flag("--dry-run", "Show what would be copied, without copying"),
         json_option("Print a summary as JSON"),
         quiet_option(),
     ]

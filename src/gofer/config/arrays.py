@@ -114,7 +114,7 @@ def _objects(path: Path) -> Iterator[tuple[str, dict[str, object]]]:
             raise UsageError(f"{where}: not a line of JSON") from None
         if not isinstance(entry, dict):
             raise UsageError(
-                f"{where}: a line must be a JSON object", hint='such as `{"lr": 0.1, "seed": 1}`'
+                f"{where}: a line must be a JSON object", hint='for example `{"lr": 0.1, "seed": 1}`'
             )
         yield where, entry
 
@@ -244,7 +244,7 @@ def check_columns(columns: Sequence[str]) -> None:
         if not _COLUMN.fullmatch(name):
             raise UsageError(
                 f"{name!r} cannot be a column of an array",
-                hint="begin with a letter or `_`, go on with letters, digits, `_`, `.` and `-`",
+                hint="begin with a letter or `_`, then letters, digits, `_`, `.` and `-`",
             )
         variable = next(iter(argument_environment({name: ""})))
         if variable in seen:

@@ -35,7 +35,7 @@ _NOT_FOLLOWED = {
     "output": "gofer keeps the log, `gofer logs RUN` shows it",
     "error": "stdout and stderr are one log, `gofer logs RUN` shows it",
     "input": "a run reads no input",
-    "open-mode": "each attempt has a log of its own",
+    "open-mode": "each attempt has its own log",
     "chdir": "the script starts in the copy of this folder",
     "wait": "`gofer submit --wait` waits",
     "parsable": "stdout carries the run's id",
@@ -114,7 +114,7 @@ class _Reader:
             return None
         number = parse_count(text)
         if not number:
-            raise UsageError(f"`--{name}={text}` is no number above 0")
+            raise UsageError(f"`--{name}={text}` is not a number above 0")
         return number
 
     def _note(self, option: SbatchOption, why: str) -> None:
@@ -130,7 +130,7 @@ class _Reader:
             least, dash, most = text.partition("-")
             number = parse_count(least)
             if not number or (dash and parse_count(most) is None):
-                raise UsageError(f"`--nodes={text}` is no number of nodes")
+                raise UsageError(f"`--nodes={text}` is not a number of nodes")
             if dash and most != least:
                 self._note(self._options["nodes"], f"a run has a fixed number of nodes, here {least}")
             return number
@@ -172,7 +172,7 @@ class _Reader:
         if option is None or option.value is None:
             return None
         if self._has_array:
-            self._note(option, "the command line asks for an array of its own")
+            self._note(option, "the command line asks for an array too")
             return None
         tasks = parse_array(option.value)
         if tasks.at_once is not None and not self._on_slurm:
@@ -263,7 +263,7 @@ def parse_signal(text: str) -> tuple[bool, str, int]:
     name, _, before = rest.partition("@")
     seconds = parse_count(before) if before else 60
     if seconds is None:
-        raise UsageError(f"`--signal={text}` is no signal that Slurm knows")
+        raise UsageError(f"`--signal={text}` is not a signal that Slurm knows")
     return colon == ":" and "B" in flags.upper(), name.upper().removeprefix("SIG"), seconds
 
 

@@ -49,7 +49,7 @@ def parse_document(text: str, *, source: str, path: str | None = None) -> Table:
         raise ConfigError(
             "the file must be a map of keys and values",
             where=node.place.where,
-            hint="begin with a line such as `target: local`",
+            hint="begin with a line like `target: local`",
         )
     return node
 
@@ -96,7 +96,7 @@ def _broken(problem: str, text: str, place: ValueOrigin) -> ConfigError:
     elif line and "${" in line[0] and "{" in line[0].split("${")[0]:
         hint = 'inside `{…}` put quotes round a reference: `"${secret:NAME}"`'
     elif "mapping values" in problem:
-        hint = "put quotes round a value that holds `: `"
+        hint = "put quotes around a value that contains `: `"
     return ConfigError(f"not valid YAML: {' '.join(problem.split())}", where=place.where, hint=hint)
 
 
@@ -158,7 +158,7 @@ class _Builder:
             raise ConfigError(f"the alias `*{name}` names no anchor above it", where=place.where)
         node = self._anchors[name]
         if node is None:
-            raise ConfigError(f"the alias `*{name}` stands inside its own anchor", where=place.where)
+            raise ConfigError(f"the alias `*{name}` is inside its own anchor", where=place.where)
         return node
 
     def _items(self, place: ValueOrigin, depth: int) -> Items:
@@ -188,7 +188,7 @@ class _Builder:
             elif key.text in own:
                 first = own[key.text].place.line
                 raise ConfigError(
-                    f"`{key.text}` stands here twice, first in line {first}", where=key.place.where
+                    f"`{key.text}` is given twice, first in line {first}", where=key.place.where
                 )
             else:
                 own[key.text] = value._replace(place=key.place)

@@ -71,11 +71,11 @@ def read_directives(text: str) -> list[SbatchOption]:
         if words and words[0] in ("hetjob", "packjob"):
             raise UsageError(
                 f"line {number} `#SBATCH {words[0]}` begins another part of a heterogeneous job",
-                hint="submit each part as a script of its own",
+                hint="submit each part as a separate script",
             )
         options, left = split_options(words, line=number)
         if left:
-            raise UsageError(f"line {number} has a word that is no option of `sbatch`: `{left[0]}`")
+            raise UsageError(f"line {number} has a word that is not an option of `sbatch`: `{left[0]}`")
         found += options
     return found
 
@@ -145,7 +145,7 @@ def parse_time_s(text: str) -> float | None:
         return None
     found = re.fullmatch(r"(?a)(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?", text.strip())
     if found is None:
-        raise UsageError(f"`--time={text}` is no time that Slurm knows", hint="write it like `1-12:30:00`")
+        raise UsageError(f"`--time={text}` is not a time that Slurm knows", hint="write it like `1-12:30:00`")
     days, first, second, third = (int(part or 0) for part in found.groups())
     if found[1] is None and found[4] is None:
         return float(first * 60 + second)
@@ -170,7 +170,9 @@ def parse_array(text: str) -> ArrayTasks:
     for part in listed.split(","):
         found = re.fullmatch(r"(?a)\s*(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?\s*", part)
         if found is None or at_once is None:
-            raise UsageError(f"`--array={text}` is no array that Slurm knows", hint="write it like `1-10%2`")
+            raise UsageError(
+                f"`--array={text}` is not an array that Slurm knows", hint="write it like `1-10%2`"
+            )
         first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
         if last < first or step < 1 or last >= _MOST_TASKS:
             raise UsageError(f"`--array={text}` has no tasks between {first} and {last}")

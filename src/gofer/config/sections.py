@@ -39,7 +39,7 @@ KeepSize: TypeAlias = Annotated[
     Meta(
         pattern=r"^(none|[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?)$(?!\n)",
         max_length=40,
-        extra={"form": "a size such as `10GiB`, or `none`"},
+        extra={"form": "a size like `10GiB`, or `none`"},
     ),
 ]
 SomeSize: TypeAlias = Annotated[
@@ -47,7 +47,7 @@ SomeSize: TypeAlias = Annotated[
     Meta(
         pattern=r"^[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?[bB]?$(?!\n)",
         max_length=40,
-        extra={"form": "a size such as `10GiB`"},
+        extra={"form": "a size like `10GiB`"},
     ),
 ]
 Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
@@ -65,14 +65,14 @@ Words: TypeAlias = tuple[Verbatim, ...]
 class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The defaults of a job, unless something nearer overrides them."""
 
-    name: Annotated[Line | None, Meta(description="A name for the run, for people")] = None
+    name: Annotated[Line | None, Meta(description="The name of the run that lists show")] = None
     gpus: Annotated[Gpus | None, Meta(description="GPUs of the whole run")] = None
-    nodes: Annotated[Nodes | None, Meta(description="Nodes; by default as few as hold the GPUs")] = None
+    nodes: Annotated[Nodes | None, Meta(description="Nodes; by default as few as have the GPUs")] = None
     procs: Annotated[PerNode | None, Meta(description="Processes per node; by default one per GPU")] = None
     cpus: Annotated[PerNode | None, Meta(description="CPU cores per process")] = None
-    env: Annotated[Variables | None, Meta(description="Variables for the command; may hold references")] = (
-        None
-    )
+    env: Annotated[
+        Variables | None, Meta(description="Variables for the command; may contain references")
+    ] = None
     setup: Annotated[
         Verbatim | None, Meta(description="A shell script run once per node before the command")
     ] = None
@@ -115,7 +115,7 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     ] = None
     outputs: Annotated[
         Words | None,
-        Meta(description="Patterns of files beside the code that are kept whatever their size"),
+        Meta(description="Patterns of files of any size beside the code that are kept"),
     ] = None
     multi_process: Annotated[bool | None, Meta(description="One process per GPU, or one per node")] = None
     rank_variables: Annotated[
@@ -175,8 +175,8 @@ class StoreSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     hierarchical: Annotated[
         bool | None,
         Meta(
-            description="az: the account has a hierarchical namespace, so that what runs are lent opens only "
-            "their folder of the container"
+            description="az: the account has a hierarchical namespace, so that the credential of a run "
+            "opens only the folder of the store"
         ),
     ] = None
     profile: Annotated[

@@ -46,7 +46,7 @@ def _without_repository(task: Task, lines: Sequence[str]) -> Optional[str]:
     is_behind = task.origin.get("commit") and not task.origin.get("git")
     if not is_behind or not any(_NO_REPOSITORY.search(line) for line in lines):
         return None
-    return "the git repository stayed behind: `gofer submit --with-git` sends a small one along"
+    return "the run has no git repository: `gofer submit --with-git` sends a small one"
 
 
 def _unreached(launcher: Optional[str], place: NodePlace, lines: Sequence[str]) -> Optional[str]:

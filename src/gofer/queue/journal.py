@@ -191,7 +191,7 @@ class Journal:
             except OSError as error:
                 if entry.id not in self._logged:
                     self._logged.add(entry.id)
-                    _log(f"the files of {entry.id} could not be kept, and gofer goes on trying: {error}")
+                    _log(f"the files of {entry.id} could not be saved, and gofer tries again: {error}")
                 self._unkept.append(result)
                 return
             words = f"its files could not be sent to the store ({result.problem}) and are in {kept}"

@@ -19,7 +19,7 @@ from gofer.objects.facts import ObjectInfo as ObjectInfo
 if TYPE_CHECKING:
     from gofer.transport.machine import Machine
 
-_HINT = "a key is a relative path such as `runs/x/run.json`, without empty, `.` or `..` parts"
+_HINT = "a key is a relative path like `runs/x/run.json`, without empty, `.` or `..` parts"
 
 # The types that can be sent without a copy.
 Bytes: TypeAlias = bytes | bytearray | memoryview

@@ -53,7 +53,7 @@ def limited_search(limit_s: float = LIMIT_S) -> Iterator[Search]:
             raise
         raise UsageError(
             f"the regular expression of a `~` filter took more than {limit_s:g} s",
-            hint="a repetition inside a repetition, such as `(a+)+`, may take for ever: use a single one",
+            hint="a repetition inside a repetition, for example `(a+)+`, may never end: use a single one",
         ) from None
     finally:
         limit.close()

@@ -196,6 +196,6 @@ def _check_when(kind: str, value: str) -> None:
 def _hint(kind: str) -> str:
     return {
         "number": "compare it with a number: `=`, `!=`, `<`, `<=`, `>`, `>=`",
-        "duration": "compare it with a duration such as `90s`, `30m` or `7d`",
-        "time": "compare it with a time such as `today` or `2026-03-01 14:05`",
+        "duration": "compare it with a duration like `90s`, `30m` or `7d`",
+        "time": "compare it with a time like `today` or `2026-03-01 14:05`",
     }.get(kind, "use `=none` for runs without a value, `!=none` for those with one")

@@ -75,4 +75,4 @@ def test_a_code_and_then_commands_without_one(home: Home, azure: Azure) -> None:
     assert [stat.S_IMODE(path.stat().st_mode) for path in kept] == [0o600]
     home.gofer("logout")
     assert not [path for path in kept if path.exists()]
-    assert home.gofer("doctor", "azure", status=1).out.count("nobody is signed in") == 1
+    assert home.gofer("doctor", "azure", status=1).out.count("not signed in") == 1

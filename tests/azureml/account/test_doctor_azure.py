@@ -82,20 +82,18 @@ def test_all_is_well_without_any_program_of_azure(doctor: DoctorSetup) -> None:
     assert [one for one in found.values() if one["status"] != "ok"] == []
     assert set(found) == {
         "az",
-        "azcopy",
-        "conda",
         "login",
         "service",
         "ssh",
         "ssh config",
         "ssh key",
-        "powershell",
+        "other programs",
         "target eus workspace",
         "target eus compute",
         "store blob",
     }
     assert "not needed" in found["az"]["detail"]
-    assert found["azcopy"]["detail"] == "not on the PATH; not needed: gofer moves data itself"
+    assert "none needed: no azcopy" in found["other programs"]["detail"]
     assert re.search(
         "its SAS has 4d0[34]h left$", found["store blob"]["detail"]
     )  # of 100 hours, less a moment
@@ -106,13 +104,13 @@ def test_all_is_well_without_any_program_of_azure(doctor: DoctorSetup) -> None:
 TROUBLE = {
     "Azure CLI not installed": "az",
     "Command timeout": "service",
-    "Conda spawning failed": "conda",
-    "Conda environment not found": "conda",
-    "Azcopy not found": "azcopy",
+    "Conda spawning failed": "other programs",
+    "Conda environment not found": "other programs",
+    "Azcopy not found": "other programs",
     "Permission denied": "store blob",
     "SAS authentication failed": "store blob",
-    "Powershell spawning failed": "powershell",
-    "Powershell script forbidden": "powershell",
+    "Powershell spawning failed": "other programs",
+    "Powershell script forbidden": "other programs",
     "Keypath not found": "ssh key",
     "SSH tunnel failed": "ssh config",
 }
@@ -163,7 +161,7 @@ def az_of(doctor: DoctorSetup, tmp_path: Path, **state: Any) -> Program:
 
 def test_nobody_is_signed_in_and_there_is_no_az(doctor: DoctorSetup) -> None:
     found = doctor.check(env=without_principal(doctor))
-    is_wrong(found, "login", "nobody is signed in to Azure", "`gofer login`")
+    is_wrong(found, "login", "not signed in to Azure", "`gofer login`")
     assert found["az"]["status"] == "warn"
     assert "`gofer login` signs in without it" in found["az"]["hint"]
     assert "target eus workspace" not in found
@@ -172,7 +170,7 @@ def test_nobody_is_signed_in_and_there_is_no_az(doctor: DoctorSetup) -> None:
 def test_az_is_there_and_nobody_is_signed_in(doctor: DoctorSetup, tmp_path: Path) -> None:
     az_of(doctor, tmp_path)
     found = doctor.check(env=without_principal(doctor))
-    is_wrong(found, "login", "nobody is signed in to Azure", "`gofer login`")
+    is_wrong(found, "login", "not signed in to Azure", "`gofer login`")
     assert found["az"]["detail"] == "2.60.0"
 
 
@@ -489,7 +487,7 @@ def test_a_store_opened_by_the_login_of_a_profile(doctor: DoctorSetup, tmp_path:
     found = doctor.check(env=env)
     assert found["store blob"]["status"] == "ok"
     is_signed_out = doctor.check(env={**env, "GOFER_AZURE_PROFILE": "default"})
-    is_wrong(is_signed_out, "store blob list", "nobody is signed in to Azure", "login")
+    is_wrong(is_signed_out, "store blob list", "not signed in to Azure", "login")
 
 
 # -- words

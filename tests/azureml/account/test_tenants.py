@@ -146,7 +146,7 @@ def test_without_a_login_in_one_tenant_the_other_tenant_works(tenants: TwoTenant
     until(lambda: tenants.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
     for words in (("list", "runs"), ("q", theirs)):
         message = tenants.home.gofer(*words).err
-        assert "warning: nobody is signed in to Azure in the profile `customer`" in message
+        assert "warning: not signed in to Azure in the profile `customer`" in message
         assert "hint: `gofer login --profile customer`" in message
     refused = tenants.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
     assert "`gofer login --profile customer`" in refused.err
@@ -307,7 +307,7 @@ def test_a_store_by_login_has_a_profile_too(tenants: TwoTenants) -> None:
     assert "profile customer" in tenants.home.gofer("store", "show", "shared").out
     tenants.home.gofer("logout", "--profile", "customer")
     lost = tenants.home.gofer("store", "check", "shared", status=1)
-    assert "nobody is signed in to Azure in the profile `customer`" in lost.out
+    assert "not signed in to Azure in the profile `customer`" in lost.out
     assert "`gofer login --profile customer`" in lost.out + lost.err
     tenants.home.gofer("account", "use", "company")
     tenants.write(

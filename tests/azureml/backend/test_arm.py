@@ -241,5 +241,5 @@ def test_without_the_extra(client: Client) -> None:
 def test_nobody_is_signed_in(client: Client) -> None:
     (client.bin / "az").write_text("#!/bin/sh\necho 'Please run az login' >&2\nexit 1\n")
     kind, message, hint = client.run("tell(lambda: arm.get('/x'))")
-    assert (kind, message) == ("NobodySignedIn", "nobody is signed in to Azure")
+    assert (kind, message) == ("NobodySignedIn", "not signed in to Azure")
     assert "gofer login" in hint

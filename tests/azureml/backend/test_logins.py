@@ -156,7 +156,7 @@ def test_a_managed_identity(person: Person, azure: Azure) -> None:
 def test_nobody_and_then_a_device_code(person: Person, azure: Azure) -> None:
     for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
         person.environ.pop(name)
-    assert person.run(ASK) == "NobodySignedIn nobody is signed in to Azure"
+    assert person.run(ASK) == "NobodySignedIn not signed in to Azure"
     code = "device_code(cloud.scope, print, folder=folder, environ=os.environ, authority=cloud.authority)"
     child = subprocess.Popen(person.argv(code), env=person.environ, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
@@ -170,7 +170,7 @@ def test_nobody_and_then_a_device_code(person: Person, azure: Azure) -> None:
     other = person.run("print(len(credential.token('https://storage.azure.com/.default').value) > 20)")
     assert other == "True"
     assert person.run("print(sign_out(folder), sign_out(folder))") == "True False"
-    assert person.run(ASK) == "NobodySignedIn nobody is signed in to Azure"
+    assert person.run(ASK) == "NobodySignedIn not signed in to Azure"
 
 
 def test_the_description_of_a_cloud_is_kept(person: Person, azure: Azure) -> None:

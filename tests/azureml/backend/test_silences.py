@@ -30,7 +30,7 @@ def test_without_a_login_the_error_says_that_the_run_is_recorded(home: AzureHome
     home.gofer("wait", home.submit("true"))
     login = sign_out(home)
     done = home.gofer("submit", "true", status=1)
-    assert "nobody is signed in to Azure" in done.err
+    assert "not signed in to Azure" in done.err
     assert "is recorded, and the next command that can sends it" in done.err
     home.environ |= login
     home.gofer("wait", "last")
@@ -49,7 +49,7 @@ def test_a_run_that_was_never_sent_is_stopped_without_being_sent(home: AzureHome
     assert azure.arm("GET", f"/jobs/{run}")[0] == 404
     assert not [name for name in home.blobs("rooms") if name.endswith("private.json")]
     assert not [*home.path.rglob(f"{run}*private*"), *home.path.rglob(f"sealed/{run}*")]
-    assert "had ended before" in home.gofer("abort", run).err
+    assert "has already ended" in home.gofer("abort", run).err
 
 
 @pytest.mark.parametrize("words", [(), ("--each", "s=600,601")], ids=["run", "array"])

@@ -98,7 +98,7 @@ def test_every_verb_works_on_a_job_that_was_adopted(act: OlderToolHome) -> None:
     assert OLD_JOB in act.gofer("view", "portal", "e2fc7").out
     act.gofer("extract", "e2fc7", "out")
     assert (act.folder / "out/logs" / RANK_0).read_text() == OLD_LOGS[RANK_0]
-    assert act.gofer("abort", "e2fc7").err.count("had ended before") == 1
+    assert act.gofer("abort", "e2fc7").err.count("has already ended") == 1
     act.gofer("ledger", "rebuild")
     assert OLD_JOB in act.gofer("list", "runs").out
 

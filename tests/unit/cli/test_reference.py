@@ -14,14 +14,18 @@ from gofer.cli.lazy import LazyGroup, root
 from gofer.cli.options import Option
 from gofer.cli.reference import render
 from gofer.cli.verbs import VERB_GROUPS, VERBS
+from gofer.config.layers import JOB_VARIABLES
 from gofer.core.states import RETRIED_BY_DEFAULT
 from gofer.model.job import Job
 from gofer.ops.prune.prune import OLDER_THAN_S
 from gofer.text import parse_duration_s
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
-_DEFAULT = re.compile(r" \(default: (.+)\)$")
+_DEFAULT = re.compile(r" \[default: ([^\]]+)\]")
 
+_OLD_WORDS = (
+    r"unless told|\bstands?\b|\blies\b|is meant|goes on|\bmends?\b|such as|behind it|of its own|\btalk\b"
+)
 # Options that take a value and have no default: without them nothing is added, renamed, or left out.
 _NO_DEFAULT = """
     --array --each --env --exclude --experiment --export --filter --group --include --job --outputs --remove
@@ -88,6 +92,25 @@ def test_an_option_says_its_default(path: str, option: Option) -> None:
     has_none = has_none and (path, name) != ("image wrap", "--tag")
     assert bool(_DEFAULT.search(str(option.help))) != has_none, option.help
     assert not re.search(r"unless told|by default", str(option.help))
+
+
+@pytest.mark.parametrize(("path", "option"), OPTIONS)
+def test_an_option_names_a_variable_that_settings_read(path: str, option: Option) -> None:
+    if not option.variable:
+        return
+    assert str(option.help).endswith(f"[env: {option.variable}]")
+    assert option.variable in (PAGE.parent / "configuration.md").read_text()
+    assert option.variable.removeprefix("GOFER_").lower() in (*JOB_VARIABLES, "target")
+
+
+def test_options_of_submit_name_their_variables() -> None:
+    shown = {param.variable for param in submit.params if isinstance(param, Option)} - {""}
+    assert {"GOFER_TARGET", "GOFER_GPUS", "GOFER_TIME_LIMIT", "GOFER_RETRIES"} <= shown
+
+
+def test_the_help_has_no_words_of_the_old_dialect() -> None:
+    page = PAGE.read_text()
+    assert re.findall(_OLD_WORDS, page) == []
 
 
 def test_the_defaults_of_submit_are_those_of_a_job() -> None:

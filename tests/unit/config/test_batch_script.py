@@ -88,7 +88,7 @@ def test_every_format_of_a_time_limit(text: str, wanted: float | None) -> None:
 
 @pytest.mark.parametrize("text", ["1h", "", "1:2:3:4", "-5"])
 def test_a_time_that_slurm_does_not_know_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no time"):
+    with pytest.raises(UsageError, match="not a time"):
         parse_time_s(text)
 
 

@@ -27,13 +27,13 @@ LAUGHS = "config_param: &a0 {k: v}\n" + "".join(
     [
         (LAUGHS, "more than 20,000 keys once its aliases are followed"),
         ("config_param: " + "{a: " * 60 + "1" + "}" * 60, "nested deeper than 50 levels"),
-        ("compute_target: a\ncompute_target: b\n", "hostile.yaml:2: `compute_target` stands here twice"),
+        ("compute_target: a\ncompute_target: b\n", "hostile.yaml:2: `compute_target` is given twice"),
         (b"compute_target: \xff\xfe\n", "hostile.yaml:1: the file is not UTF-8 text"),
         ("compute_target: !!python/object/apply:os.system ['true']\n", "hostile.yaml:1: the YAML tag"),
         ("compute_target: a\n---\nb: c\n", "a second document"),
         ("compute_target: [a\n", "not valid YAML"),
         ("- compute_target\n", "the file must be a map"),
-        ("compute_target: &x [*x]\n", "stands inside its own anchor"),
+        ("compute_target: &x [*x]\n", "is inside its own anchor"),
         ("x" * (4 << 20) + ": 1\n", "larger than 4 MiB"),
         ("compute_target: [a, b]\n", "`compute_target` must be a single value, not a list"),
         (
@@ -71,7 +71,7 @@ def test_no_file_at_all(shop: Shop, made: str) -> None:
 
 def test_json_that_is_no_json(shop: Shop) -> None:
     shop.put("job.json", '{"cluster": {"a": 1},\n "cluster": {"a": 2}}')
-    with pytest.raises(ConfigError, match=r"job\.json:2: `cluster` stands here twice"):
+    with pytest.raises(ConfigError, match=r"job\.json:2: `cluster` is given twice"):
         shop.plan("job.json")
 
 

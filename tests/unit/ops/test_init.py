@@ -26,7 +26,7 @@ def test_a_new_folder(project: OpsProject) -> None:
     assert done.left_out == ("a.tmp", "data/")
     assert done.biggest == ()
     text = str(done)
-    assert "gofer.yaml is yours to fill in" in text
+    assert "edit it to change settings" in text
     assert "left out by the ignore rules: a.tmp, data/" in text
     assert "`gofer submit COMMAND`" in text
 

@@ -97,7 +97,7 @@ class AzureOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         ]
         | None
     ) = None
-    image_version: Annotated[str, _text("Singularity: `imageVersion`, one of its own images")] | None = None
+    image_version: Annotated[str, _text("Singularity: `imageVersion`, an image of the service")] | None = None
     experiment: Annotated[str, _text("The experiment of the runs (default: the user's name)")] | None = None
     preemptible: (
         Annotated[bool, Meta(description="ITP: whether others may displace a job (default: `false`)")] | None

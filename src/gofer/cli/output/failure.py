@@ -61,7 +61,7 @@ def _no_such_option(error: click.NoSuchOption, path: str, hint: str) -> UsageErr
     if error.option_name == "--from":
         return UsageError(
             f"`{path}` moves no data between targets, so `-f NAME` before the verb has no effect",
-            hint=f"to follow a log, `-f` comes behind the verb: `{path} -f …`",
+            hint=f"to follow a log, write `-f` after the verb: `{path} -f …`",
         )
     known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
     near = did_you_mean(error.option_name, known)

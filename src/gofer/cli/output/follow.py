@@ -40,7 +40,7 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
             raise
     elif not quiet:
         print_message(
-            f"a group has no log of its own; `gofer logs -f {row.short_id}-0` follows its first run"
+            f"a group has no log; `gofer logs -f {row.short_id}-0` follows the log of its first row"
         )
     return wait_to_end(session, row, quiet=quiet, log_shown=True, as_json=to_stderr)
 

@@ -60,7 +60,7 @@ def _facts(answer: Why) -> list[tuple[str, str]]:
     if waiting is not None:
         lines += [
             ("ahead of it", "" if waiting.ahead is None else _runs(waiting.ahead)),
-            ("estimate", _estimate(waiting.estimate)),
+            ("estimated start", _estimate(waiting.estimate)),
             ("priority", str(row.priority) if row.priority else ""),
         ]
     if answer.life is not None:
@@ -80,7 +80,7 @@ def _runs(count: int) -> str:
 
 
 def _estimate(at: float | None) -> str:
-    return "" if at is None else f"{format_local_time(at)} by the cluster's own estimate"
+    return "" if at is None else f"{format_local_time(at)} (scheduler estimate)"
 
 
 def _signs(answer: Why, life: LifeSigns) -> list[tuple[str, str]]:
@@ -110,7 +110,7 @@ def _failure(failure: FirstFailure, ranks: int) -> list[tuple[str, str]]:
 def _reason(one: ReasonCount) -> str:
     """One line, and of what failed the end of an example's log."""
     why = f": {one.why}" if one.why else ""
-    line = f"{_runs(one.runs)} {one.state}{why}; such as {one.example}\n"
+    line = f"{_runs(one.runs)} {one.state}{why}, for example {one.example}\n"
     return printable(line[:-1]) + "\n" + (_tail("", one.tail[-5:]) if one.tail else "")
 
 

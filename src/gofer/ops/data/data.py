@@ -249,7 +249,7 @@ def _check(place: StorePath, *, whole: bool) -> None:
     if not place.key:
         raise UsageError(
             f"`{place}` is all of the store {place.store.url}, which gofer does not remove",
-            hint="name what to remove, such as a folder in it",
+            hint="name what to remove, for example a folder in it",
         )
     if place.is_whole and not whole:
         raise UsageError(

@@ -82,7 +82,7 @@ def data_target(settings: Settings, named: str | None) -> str:
 def resolve(session: Session, word: str, target: str | None = None) -> StorePath:
     """The place that `word` names; UnknownName, with a list of the folders, when it names none."""
     if not word:
-        raise UsageError("the path is empty", hint="name a path such as `data/voc20`")
+        raise UsageError("the path is empty", hint="name a path, for example `data/voc20`")
     if "://" in word:
         return _from_url(session, word)
     name = data_target(session.settings, target)

@@ -54,7 +54,7 @@ def checks(session: Session) -> list[Check]:
         for name in session.settings.store_names:
             found += guarded(f"store {name}", functools.partial(_check_store, session, name))
         found += guarded("target", lambda: _check_target(session))
-    found += guarded("engine", lambda: check_queue(str(session.paths.queue_home)))
+    found += guarded("queue", lambda: check_queue(str(session.paths.queue_home)))
     return found
 
 
@@ -70,7 +70,7 @@ def _check_secrets(path: Path) -> Iterator[Check]:
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
-        yield Check("secrets", Status.OK, "none are kept")
+        yield Check("secrets", Status.OK, "none")
         return
     if mode & 0o077:
         hint = f"`chmod 600 {quote_word(str(path))}`, and change what others may have read"
@@ -136,7 +136,7 @@ def _space(name: str, folder: Path) -> Check:
     free = found.f_bavail * found.f_frsize
     if free < _LITTLE_SPACE:
         return Check(
-            name, Status.WARN, f"{format_size(free)} free at {folder}", "make room before the next run"
+            name, Status.WARN, f"{format_size(free)} free at {folder}", "free some space before the next run"
         )
     return Check(name, Status.OK, f"{format_size(free)} free at {folder}")
 
@@ -201,18 +201,18 @@ def check_queue(queue_home: str) -> Iterator[Check]:
     processes.
     """
     if not os.path.exists(os.path.join(queue_home, "queue.db")):
-        yield Check("engine", Status.OK, "no run was queued on this machine yet")
+        yield Check("queue", Status.OK, "no runs yet on this machine")
         return
     queue = Queue(queue_home)
     try:
         count = sum(queue.counts().values())
         if wake.poke(queue_home):
-            yield Check("engine", Status.OK, f"a supervisor is at work; open runs: {count}")
+            yield Check("queue", Status.OK, f"a supervisor works; unfinished runs: {count}")
         elif count:
-            words = f"no supervisor is at work; open runs: {count}"
-            yield Check("engine", Status.WARN, words, "`gofer list runs` starts one")
+            words = f"no supervisor works; unfinished runs: {count}"
+            yield Check("queue", Status.WARN, words, "`gofer list runs` starts one")
         else:
-            yield Check("engine", Status.OK, "idle; a supervisor starts when there is work")
+            yield Check("queue", Status.OK, "idle; a supervisor starts when there is work")
         yield from _check_strays(queue)
     finally:
         queue.close()
@@ -232,7 +232,7 @@ def _check_strays(queue: Queue) -> Iterator[Check]:
     if strays:
         listed = " ".join(map(str, strays[:10]))
         words = f"processes of ended runs that are still alive: {len(strays)}"
-        yield Check("engine", Status.WARN, words, f"`kill {listed}`")
+        yield Check("queue", Status.WARN, words, f"`kill {listed}`")
 
 
 def _processes_of_runs() -> Iterator[tuple[int, str]]:

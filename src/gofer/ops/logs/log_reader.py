@@ -192,7 +192,7 @@ class LogReader:
         row = self._row
         if row.kind == "group":
             raise UsageError(
-                f"`{row.short_id}` is a group of {count_runs(row.size)} and has no log of its own",
+                f"`{row.short_id}` is a group of {count_runs(row.size)} and has no log",
                 hint=f"name one of its runs: `gofer logs {row.short_id}-0`",
             )
 

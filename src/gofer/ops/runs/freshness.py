@@ -61,6 +61,6 @@ def _refresh(session: Session, rows: Sequence[RunRow] | None, example: RunRow) -
 
 def _warn(session: Session, stale: StaleLedger) -> None:
     age = format_duration(stale.age_s)
-    session.emit(Warning(f"{stale.error.message}; the answer is {age} old"))
+    session.emit(Warning(f"{stale.error.message}; showing the state from {age} ago"))
     if isinstance(stale.error, CredentialError) and stale.error.hint:
         session.emit(Hint(f"{stale.error.hint}"))

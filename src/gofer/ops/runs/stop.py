@@ -137,7 +137,7 @@ def _await_end(session: Session, ids: Sequence[str], patience_s: float, asked: S
             return
         except Interrupted as late:
             if at == 0:
-                session.emit(Message("asked to stop; waiting for the end"))
+                session.emit(Message("stopping; waiting for the run to end"))
                 continue
             _check_stalled(session, ids, asked)
             if limit_s == patience_s:
@@ -149,8 +149,8 @@ def _check_stalled(session: Session, ids: Sequence[str], asked: Sequence[Backend
         words = backend.stalled()
         if words is not None:
             raise BackendError(
-                f"asked to stop, still not ended: {_names(session, ids)}; {words}",
-                hint="the run is stopped as soon as its queue is worked on again",
+                f"still stopping: {_names(session, ids)}; {words}",
+                hint="the run stops as soon as its queue works again",
             )
 
 

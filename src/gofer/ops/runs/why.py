@@ -181,7 +181,7 @@ def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Wait
         return Waiting(f"its cluster cannot be asked: {error.message}")
     if found is None and row.state == State.QUEUED:
         # The ledger is some seconds behind.
-        return Waiting("the cluster says it is no longer queued; try again in a few seconds")
+        return Waiting("it is starting")
     return found if found is not None and found.why else Waiting(_plain(row))
 
 

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 _OTHER_SETTINGS = Path("aux_data") / "aml"
 _NAMED = 10
 
-# Lines that begin with `#` and no single blank are settings: take the `#` away to use them.
+# Lines that begin with `#` and no blank are settings that a person uncomments.
 TEMPLATE = """\
-# The settings of this project. Every key is optional; `gofer config show` tells what is in force and why.
-# To use a line, take away the mark in front of it.
+# The settings of this project. Every key is optional; `gofer config show` prints all values.
+# Uncomment a line to use it.
 
 # Where `gofer submit` runs a command without `-t`.
 #target: local
 
-# What a job asks for unless a flag says otherwise.
+# Defaults of each job; options of `gofer submit` override them.
 #job:
 #  gpus: 0
 #  time_limit: 12h
@@ -72,7 +72,7 @@ class Initialised(NamedTuple):
     left_out: tuple[str, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.written} is yours to fill in"] if self.written else []
+        lines = [f"wrote {self.written}; edit it to change settings"] if self.written else []
         lines.append(f"the code of {self.folder} is in {self.store}")
         if self.left_out:
             more = f" and {len(self.left_out) - _NAMED} more" if len(self.left_out) > _NAMED else ""

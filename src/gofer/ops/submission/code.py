@@ -119,7 +119,7 @@ def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
 
 def _agree(session: Session, source: Source, extent: str) -> None:
     """Ask whether to send the whole project; CheckFailed when nobody can answer or the answer is no."""
-    what = f"`{source.folder}` ({source.reason}) holds {extent}, outside of `{source.workdir}`"
+    what = f"`{source.folder}` ({source.reason}) contains {extent}, outside of `{source.workdir}`"
     if session.ask is not None and session.ask(f"{what}; send them all?"):
         return
     above = os.path.relpath(source.folder, source.folder / source.workdir)
@@ -160,7 +160,7 @@ def take(
         files = _large(taken.biggest)
         said = [f"the biggest folders are {folders}"] if folders else []
         said += [f"the biggest files are {files}"] if files else []
-        session.emit(Message("; ".join(["that is large", *(said or ["no file alone is"])])))
+        session.emit(Message("; ".join(["large snapshot", *(said or ["no single file is large"])])))
         session.emit(Hint("name what a run does not need in `.goferignore`"))
     return taken
 
@@ -214,7 +214,7 @@ def _credentials(session: Session, folder: Path) -> list[str]:
         return []
     found = _patterns(files_with_credentials(session.settings), folder)
     for path in found:
-        session.emit(Message(f"left out `{path.lstrip('/')}`: it holds an account's key or token"))
+        session.emit(Message(f"left out `{path.lstrip('/')}`: it contains an account's key or token"))
     return found
 
 

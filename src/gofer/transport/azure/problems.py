@@ -51,7 +51,7 @@ class NobodySignedIn(CredentialError):
         self.profile = profile
         where = "" if profile == DEFAULT else f" in the profile `{profile}`"
         more = ", or `az login`" if profile == DEFAULT else ""
-        super().__init__(f"nobody is signed in to Azure{where}", hint=f"{login_command(profile)}{more}")
+        super().__init__(f"not signed in to Azure{where}", hint=f"{login_command(profile)}{more}")
 
 
 def not_installed(what: str) -> GoferError:

@@ -32,7 +32,6 @@ def shell_checks(environ: Mapping[str, str], targets: Sequence[Target]) -> Itera
     folder = home_folder(environ) / ".ssh"
     yield _config(folder / "config")
     yield _key(folder)
-    yield Check("powershell", Status.OK, "not needed: gofer starts ssh itself, and no script of PowerShell")
     for target in targets:
         yield from _key_of(environ, target)
 
@@ -42,7 +41,7 @@ def _config(path: Path) -> Check:
     try:
         found = path.stat()
     except OSError:
-        return Check("ssh config", Status.OK, f"{path} does not exist, and is not needed")
+        return Check("ssh config", Status.OK, f"{path} does not exist; none is needed")
     name = quote_word(str(path))
     if found.st_uid not in (0, os.getuid()):
         words = f"{path} belongs to somebody else, so ssh refuses to start"

@@ -97,14 +97,14 @@ def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     lines = [
         ("profile", facts["profile"] + (f" (in use, by {facts['chosen_by']})" if facts["is_active"] else "")),
         ("folder", facts["folder"]),
-        ("user", facts["user"] or ("by device code" if facts["device_login"] else "nobody is signed in")),
+        ("user", facts["user"] or ("by device code" if facts["device_login"] else "not signed in")),
         ("tenant", facts["tenant"] or "-"),
         ("cloud", facts["cloud"] or "as `ARM_CLOUD_METADATA_URL` describes it"),
         ("subscriptions", "\n".join(_subscription(one) for one in facts["subscriptions"]) or "-"),
         ("tokens", "\n".join(_token(one) for one in facts["tokens"]) or "none kept"),
     ]
     if facts["environment"]:
-        lines.append(("goes first", f"{facts['environment']}, by the environment"))
+        lines.append(("overridden by", f"{facts['environment']}, from the environment"))
     sys.stdout.write(render_facts(lines))
 
 
@@ -113,7 +113,7 @@ def _subscription(one: dict[str, Any]) -> str:
 
 
 def _token(one: dict[str, Any]) -> str:
-    return f"{one['scope']}: {format_duration(one['left_s'])} left"
+    return f"{one['scope']}: expires in {format_duration(one['left_s'])}"
 
 
 show_command = Command(

@@ -62,7 +62,7 @@ list_command = Command(
     "list",
     list_images,
     [json_option()],
-    help="List the images under `dockers:`: what each stands for, the wrapped one for Singularity where "
+    help="List the images under `dockers:`: the full name of each, the wrapped one for Singularity where "
     "there is one (`wanted` where runs need one), and the targets that use it.",
 )
 
@@ -130,31 +130,31 @@ wrap_command = Command(
         Option(
             "--out",
             "The folder for the Dockerfile; steps may COPY the files in it",
-            default_text="a folder of gofer's own",
+            default_text="a folder of gofer",
             type=click.Path(file_okay=False, path_type=Path),
             metavar="DIR",
         ),
         Option(
             "--accelerator",
-            "Whose GPUs the image is for",
+            "The maker of the GPUs that the image is for",
             type=click.Choice(["NVIDIA", "AMD"], case_sensitive=False),
             default="NVIDIA",
         ),
         Option(
             "--tag",
             "The whole name of the wrapped image",
-            default_text="the image's name with `-sing-` and a mark behind the tag",
+            default_text="the image's name with `-sing-` and a mark after the tag",
             metavar="IMAGE",
         ),
         Option(
             "--installer",
-            "The image that holds the service's installer",
+            "The image with the service's installer",
             default_text="that of the service",
             metavar="IMAGE",
         ),
         Option(
             "--validator",
-            "The image that holds the service's tests",
+            "The image with the service's tests",
             default_text="that of the service",
             metavar="IMAGE",
         ),

@@ -76,7 +76,7 @@ command = Command(
     "nodes",
     run,
     [
-        target_option("The target whose nodes are meant", default_text="the project's default target"),
+        target_option("The target whose nodes to list", default_text="the project's default target"),
         Option(
             "--columns",
             f"The columns to show, of {', '.join(_CELLS)}",

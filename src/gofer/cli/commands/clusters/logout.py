@@ -22,7 +22,7 @@ def run(**given: Any) -> int:
         who = f", {facts['user']}" if facts["user"] else ""
         print_message(f"signed out of the profile `{facts['profile']}`{who}")
     else:
-        print_message(f"nobody was signed in to the profile `{facts['profile']}`")
+        print_message(f"not signed in to the profile `{facts['profile']}`")
     return 0
 
 

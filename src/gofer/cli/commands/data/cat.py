@@ -30,7 +30,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant", default_text="the project's default target"),
+        target_option("The target whose folders to use", default_text="the project's default target"),
     ],
     help="Print files from the stores of their mapped folders, also files in packs, byte for byte. "
     "`RUN:path` means a file of a run.",

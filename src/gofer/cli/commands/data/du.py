@@ -36,7 +36,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant", default_text="the project's default target"),
+        target_option("The target whose folders to use", default_text="the project's default target"),
         json_option("Print a JSON array of objects with path, files and bytes"),
     ],
     help="Show the number and size of the files in each folder of PATH, and in PATH as a whole. `RUN:` means "

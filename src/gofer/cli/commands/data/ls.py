@@ -76,7 +76,7 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant", default_text="the project's default target"),
+        target_option("The target whose folders to use", default_text="the project's default target"),
         Flag("-r --recursive", "All files below, instead of one level"),
         json_option("Print a JSON array of objects with path, size and modified"),
         quiet_option(),

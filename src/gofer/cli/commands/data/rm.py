@@ -68,10 +68,10 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant", default_text="the project's default target"),
+        target_option("The target whose folders to use", default_text="the project's default target"),
         Flag("-r --recursive", "Allow PATH to be all of a mapped folder"),
         Flag("-y --yes", "Do not ask"),
-        Flag("--dry-run", "Count, and stop"),
+        Flag("--dry-run", "Show what would be removed, without removing"),
         json_option("Print a summary as JSON"),
         quiet_option(),
     ],

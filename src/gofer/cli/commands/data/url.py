@@ -38,8 +38,10 @@ command = Command(
     run,
     [
         click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
-        target_option("The target whose folders are meant", default_text="the project's default target"),
-        Option("--expires", "How long it works, such as `30m` or `7d`", default="1h", metavar="TIME"),
+        target_option("The target whose folders to use", default_text="the project's default target"),
+        Option(
+            "--expires", "How long the address works, for example `30m` or `7d`", default="1h", metavar="TIME"
+        ),
         json_option("Print a JSON array of objects with path, url and expires"),
     ],
     help="Print an address with which anybody can read the file for a limited time. The address is a "

@@ -32,7 +32,7 @@ def run(**given: Any) -> int:
         record_done(", ".join(f"{row.id} is {row.state}" for row in rows))
         for row in found:
             if row.is_final:
-                session.emit(Message(f"{row.short_id} had ended before"))
+                session.emit(Message(f"{row.short_id} has already ended: {row.state}"))
         if given["as_json"]:
             print_runs(session, rows)
             return 0
@@ -49,7 +49,7 @@ command = Command(
         target_option("Only look among the runs on this target"),
         Option(
             "--grace",
-            "How long a run may take to end by itself before it is killed",
+            "The time between SIGTERM and SIGKILL",
             default_text="the grace it was submitted with",
             metavar="TIME",
         ),

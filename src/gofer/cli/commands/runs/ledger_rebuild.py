@@ -19,7 +19,7 @@ def run(**given: Any) -> int:
         print_json({**done._asdict(), "set_aside": str(done.set_aside) if done.set_aside else None})
         return 0
     rows = f" and {done.rows} rows of arrays" if done.rows else ""
-    print_message(f"the ledger holds {done.runs} runs{rows}")
+    print_message(f"the ledger has {done.runs} runs{rows}")
     if done.set_aside:
         print_message(f"the damaged ledger is kept at {done.set_aside}")
     for url in done.unread:
@@ -34,5 +34,5 @@ command = Command(
     run,
     [json_option()],
     help="Rebuild the index of runs from the stores of all targets. Nothing in a store "
-    "is changed; running runs go on.",
+    "is changed; running runs continue.",
 )

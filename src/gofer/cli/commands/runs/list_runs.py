@@ -129,16 +129,16 @@ def parameters(most: str) -> list[click.Parameter]:
         target_option("Only the runs on this target"),
         Option(
             "--filter filters",
-            "Only the runs where this holds, such as `state=failed`, `gpus>=4`, `age<7d` or "
-            "`tag.lr=0.1`; several must all hold",
+            "Only the runs that match, for example `state=failed`, `gpus>=4`, `age<7d` or "
+            "`tag.lr=0.1`; with several filters, all of them",
             multiple=True,
             metavar="FILTER",
         ),
         Option("--group", "Only the rows of this group", metavar="RUN"),
-        Flag("--rows", "Show the rows of arrays as lines of their own"),
+        Flag("--rows", "Show each row of an array on its own line"),
         Option(
             "--columns",
-            "The columns to show, such as `id,state,tag.lr`",
+            "The columns to show, for example `id,state,tag.lr`",
             default_text=",".join(SHOWN),
             metavar="NAME,…",
         ),

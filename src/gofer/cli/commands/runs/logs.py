@@ -57,7 +57,7 @@ def _follow(session: Session, reader: LogReader, choice: LogChoice, lines: int |
 def _print_nothing_yet(session: Session, row: RunRow) -> None:
     (row,) = refresh_runs(session, [row])
     reason = f" ({row.reason})" if row.reason else ""
-    print_message(f"{row.short_id} is {row.state}{reason} and has logged nothing")
+    print_message(f"{row.short_id} {row.state}{reason} with no output{'' if row.is_final else ' so far'}")
 
 
 command = Command(
@@ -66,19 +66,17 @@ command = Command(
     [
         run_argument(required=False),
         target_option("Only look among the runs on this target"),
-        Option(
-            "--rank", "The process whose log is meant", type=click.IntRange(min=0), default=0, metavar="N"
-        ),
+        Option("--rank", "The rank whose log to print", type=click.IntRange(min=0), default=0, metavar="N"),
         Option(
             "--node",
-            "The node whose log is meant",
+            "The node whose log to print",
             default_text="the node of the rank",
             type=click.IntRange(min=0),
             metavar="N",
         ),
         Option(
             "--attempt",
-            "The attempt whose log is meant",
+            "The attempt whose log to print",
             default_text="the last",
             type=click.IntRange(min=1),
             metavar="N",
@@ -90,7 +88,7 @@ command = Command(
             type=click.IntRange(min=0),
             metavar="N",
         ),
-        Flag("-f --follow", "Go on printing until the run has ended"),
+        Flag("-f --follow", "Follow the log until the run ends"),
         json_option("Print which logs there are, as a JSON array"),
     ],
     help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. Without RUN, that "

@@ -54,9 +54,7 @@ command = Command(
     [
         run_argument(),
         target_option("Only look among the runs on this target"),
-        Option(
-            "--rank", "The process whose log is meant", type=click.IntRange(min=0), default=0, metavar="N"
-        ),
+        Option("--rank", "The rank whose log to show", type=click.IntRange(min=0), default=0, metavar="N"),
         Option(
             "--lines",
             "How many lines of the log to begin with",

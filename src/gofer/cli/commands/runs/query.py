@@ -81,14 +81,14 @@ command = Command(
         target_option("Only look among the runs on this target"),
         Option(
             "--lines",
-            "How many lines of the log's end to show",
+            "The number of last log lines to show",
             type=click.IntRange(min=1),
             default=_LINES,
             metavar="N",
         ),
-        Flag("--no-logs", "Neither fetch nor show logs"),
+        Flag("--no-logs", "Do not copy or show logs"),
         json_option("Print JSON: one object, or an array of them for several runs; fetches no logs"),
     ],
-    help="Bring the logs of a run to assets/<id>/; print the last lines of rank 0, the paths of the "
-    "logs, and the facts of the run. Without RUN, this is `gofer list runs`.",
+    help="Show a run: the last log lines of rank 0, the paths of its logs, and its state and details. "
+    "Copies the logs to assets/<id>/. Without RUN, this is `gofer list runs`.",
 )

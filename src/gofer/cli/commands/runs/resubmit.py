@@ -41,7 +41,8 @@ def run(**given: Any) -> int:
         for one in again:
             session.emit(
                 Message(
-                    f"{one.old.short_id} again as {one.new.short_id} on `{one.new.target}`; {difference(one)}"
+                    f"resubmitted {one.old.short_id} as {one.new.short_id} to `{one.new.target}`; "
+                    f"{difference(one)}"
                 )
             )
             if given["continues"]:
@@ -83,13 +84,14 @@ command = Command(
         run_argument(many=True),
         target_option("The target to run on now", default_text="the target of the old run"),
         Flag("--same-code", "Run the code as it was sent with the old run"),
-        Flag("--new-code", "Run the code as its folder holds it now (the default)"),
+        Flag("--new-code", "Run the code that the folder has now (the default)"),
         Flag("--continue continues", "Start with the files and outputs that the old run left in place"),
         Flag("--failed", "Of a group, only the rows that did not succeed"),
         json_option("Print a JSON array of the runs"),
         quiet_option(),
     ],
-    help="Run a run again: the same command, resources and tags. A run that has not ended is stopped first. "
+    help="Submit runs again with the same command, resources and tags. A run that has not ended is stopped "
+    "first. "
     "Says whether the code differs from that of the old run.\n\n"
     "With `--continue` the new run starts with the outputs of the old run and with the files that the "
     "old run wrote beside its code. A file that the code has too is that of the code, and gofer names it.",

@@ -56,7 +56,7 @@ command = Command(
     ],
     help="Open a shell where a run runs: on its node, in its folder, with the environment of its rank 0, or "
     "of the first rank on the node of `--node`. With a command, run the command there instead of a "
-    "shell, word for word, and exit as it did.\n\n\b\n"
+    "shell, and exit with its status.\n\n\b\n"
     "  gofer ssh last\n"
     "  gofer ssh 9qd nvidia-smi\n"
     "  gofer ssh --node 1 9qd nvidia-smi\n"

@@ -48,9 +48,9 @@ def run(**given: Any) -> int:
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     """Do what the caller wants after the submission: follow, wait or enter the run."""
     record_done(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
-    if not (given["follow"] or given["as_json"]):
+    if not (given["follow"] or given["as_json"] or is_on_screen(given)):
         write_result(row.id + "\n")
-    session.emit(Message(f"{row.id} on `{row.target}`; `gofer q {row.short_id}` shows where it stands"))
+    session.emit(Message(f"submitted {row.id} to `{row.target}`; `gofer q {row.short_id}` shows it"))
     if row.kind == "run" and (page := page_of(session, row)):
         session.emit(Message(f"its page: {page}"))
     if not given["stdin"]:
@@ -65,50 +65,88 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     return status
 
 
+def is_on_screen(given: dict[str, Any]) -> bool:
+    """Whether a person reads both streams on a terminal: the message with the id is then enough."""
+    return sys.stdout.isatty() and sys.stderr.isatty() and not given["quiet"]
+
+
 def _any_file(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
     return [CompletionItem(start, type="file")]
 
 
 _WHERE = [
-    target_option("The target to run on", default_text="the project's default target"),
+    target_option(
+        "The target to run on", default_text="`target:` in gofer.yaml, else local", variable="GOFER_TARGET"
+    ),
     Option(
         "-n --gpus",
         "GPUs of the whole run",
         default_text="`default_gpus` of the target, else 0",
+        variable="GOFER_GPUS",
         type=int,
         metavar="N",
     ),
-    Option("-N --nodes", "Nodes of the run", default_text="as few as have the GPUs", type=int, metavar="N"),
-    Option("--procs", "Processes on each node", default_text="one for each GPU", type=int, metavar="N"),
-    Option("--cpus", "CPUs for each process", default_text="1", type=int, metavar="N"),
-    Flag("--single", "One process on each node, whatever its GPUs"),
+    Option(
+        "-N --nodes",
+        "Nodes of the run",
+        default_text="as few as have the GPUs",
+        variable="GOFER_NODES",
+        type=int,
+        metavar="N",
+    ),
+    Option(
+        "--procs",
+        "Processes on each node",
+        default_text="one for each GPU",
+        variable="GOFER_PROCS",
+        type=int,
+        metavar="N",
+    ),
+    Option(
+        "--cpus",
+        "CPUs for each process",
+        default_text="1",
+        variable="GOFER_CPUS",
+        type=int,
+        metavar="N",
+    ),
+    Flag("--single", "One process on each node, for any number of GPUs"),
     Option(
         "--rank-variables",
         "Set RANK, WORLD_SIZE, MASTER_ADDR and the like: `auto` (for runs of several processes), `always` or "
         "`never`",
         default_text="auto",
+        variable="GOFER_RANK_VARIABLES",
         metavar="WHEN",
     ),
     Option(
         "--launcher",
-        "What starts the processes: `spawn`, `mpi` or `torchrun`",
+        "The launcher that starts the processes: `spawn`, `mpi` or `torchrun`",
         default_text="spawn",
+        variable="GOFER_LAUNCHER",
         metavar="NAME",
     ),
 ]
 _WHAT = [
-    Option("--name", "A name for people", default_text="the program's name", metavar="NAME"),
+    Option(
+        "--name",
+        "The name that lists show",
+        default_text="the program's name",
+        variable="GOFER_NAME",
+        metavar="NAME",
+    ),
     Option("--tag tags", "A tag to find the run by", multiple=True, metavar="K[=V]"),
     Option(
         "-e --env env",
-        "A variable for the command; `K` alone takes its value from here",
+        "An environment variable for the command; `K` alone copies the current value",
         multiple=True,
         metavar="K[=V]",
     ),
     Option(
         "--sync",
-        "Send outputs that fit this pattern to the store during the run, not only at its end; '' for none",
+        "Send outputs that match this pattern to the store during the run, not only at its end; '' for none",
         default_text="all outputs where nodes may be taken back, else none",
+        variable="GOFER_SYNC",
         multiple=True,
         metavar="PATTERN",
     ),
@@ -116,43 +154,56 @@ _WHAT = [
         "--keep",
         "Keep up to this much of what the run writes beside its code; `none` for outputs only",
         default_text="2GiB",
+        variable="GOFER_KEEP",
         metavar="SIZE",
     ),
     Option(
         "--outputs",
-        "Keep files beside the code that fit this pattern, whatever their size",
+        "Keep files of any size beside the code that match this pattern",
+        variable="GOFER_OUTPUTS",
         multiple=True,
         metavar="PATTERN",
     ),
     Option(
         "--packages",
-        "What installs the Python packages that the code lists: `none`, `auto`, `uv`, `pip` or `conda`",
+        "The installer of the Python packages that the code lists: `none`, `auto`, `uv`, `pip` or `conda`",
         default_text="none where the node sees your environment, else auto",
+        variable="GOFER_PACKAGES",
         metavar="NAME",
     ),
-    Option("--wheels", "Install packages from this folder of wheels, without Internet", metavar="FOLDER"),
-    Option("--setup", "A shell script to run once on each node before the command", metavar="TEXT"),
+    Option(
+        "--wheels",
+        "Install packages from this folder of wheels, without Internet",
+        variable="GOFER_WHEELS",
+        metavar="FOLDER",
+    ),
+    Option(
+        "--setup",
+        "A shell script to run once on each node before the command",
+        variable="GOFER_SETUP",
+        metavar="TEXT",
+    ),
     Option(
         "--job",
-        "Read the job from this file; options given here win",
+        "Read the job from this file; options of the command line override it",
         metavar="FILE.yaml",
         shell_complete=_any_file,
     ),
     Option(
         "--code-folder",
-        "Send the code of this folder, `.` for this one alone",
+        "Send the code of this folder; `.` is the current folder alone",
         default_text="the project",
         metavar="FOLDER",
         shell_complete=_any_file,
     ),
     Option(
         "--include",
-        "Send ignored files that fit this pattern along, such as `data/labels/`",
+        "Also send ignored files that match this pattern, for example `data/labels/`",
         multiple=True,
         metavar="PATTERN",
     ),
-    Flag("--with-git", "Send a small git repository along, so that git answers in the run"),
-    Flag("--stdin", "Send standard input along, for rank 0 of the command to read; up to 16 MiB"),
+    Flag("--with-git", "Also send a small git repository, so that git works in the run"),
+    Flag("--stdin", "Also send standard input, up to 16 MiB; rank 0 of the command reads it"),
     Flag("--no-code", "Send no code: run in an empty folder"),
     Option(
         "--each",
@@ -163,28 +214,48 @@ _WHAT = [
     Option("--array", "Run once for each row of this table", metavar="FILE.csv", shell_complete=_any_file),
 ]
 _HOW = [
-    Option("--priority", "Higher goes first", default_text="0", type=int, metavar="N"),
+    Option(
+        "--priority",
+        "Runs of a higher priority start first",
+        default_text="0",
+        variable="GOFER_PRIORITY",
+        type=int,
+        metavar="N",
+    ),
     Option(
         "--time-limit",
-        "Stop it after this time, such as `90s` or `12h`",
+        "Stop the run after this time, for example `90s` or `12h`",
         default_text="no limit",
+        variable="GOFER_TIME_LIMIT",
         metavar="TIME",
     ),
     Option(
-        "--grace", "The time between asking it to stop and killing it", default_text="10s", metavar="TIME"
+        "--grace",
+        "The time between SIGTERM and SIGKILL when the run is stopped",
+        default_text="10s",
+        variable="GOFER_GRACE",
+        metavar="TIME",
     ),
-    Option("--retries", "How often to try again when it fails", default_text="0", type=int, metavar="N"),
+    Option(
+        "--retries",
+        "How often to try again when the run fails",
+        default_text="0",
+        variable="GOFER_RETRIES",
+        type=int,
+        metavar="N",
+    ),
     Option(
         "--retry-on",
         "The reasons to try again",
         default_text="exit-code,signal,preempted,node-failure,staging",
+        variable="GOFER_RETRY_ON",
         metavar="REASON,…",
     ),
 ]
 _THEN = [
-    Flag("-f --follow", "Print its log until it ends, and exit as it did"),
-    Flag("--wait", "Wait until it ends, and exit as it did"),
-    Flag("--dry-run", "Print what would be sent, and stop"),
+    Flag("-f --follow", "Follow the log until the run ends, and exit with its status"),
+    Flag("--wait", "Wait until the run ends, and exit with its status"),
+    Flag("--dry-run", "Show what would be submitted, without submitting"),
     json_option("Print the run as JSON instead of its id"),
     quiet_option(),
 ]
@@ -202,15 +273,14 @@ command = Command(
         ),
     ],
     help="Run a command on a target, with the code of this folder as it is now. Prints the run's id.\n\n"
-    "The first word that is no option begins the command: everything behind it belongs to the command. "
-    "`job:` in gofer.yaml and `--job` change the defaults below.\n\n"
+    "Options come before the command. Every word after the first word of the command belongs to the "
+    "command. `job:` in gofer.yaml and `--job` change the defaults below.\n\n"
     "\b\n"
     "  gofer submit python train.py --data voc20\n"
     "  gofer submit -n 8 -c lab --tag lr=0.1 python train.py\n"
     "  gofer submit --each lr=0.1,0.01 python train.py --lr {lr}\n"
     "  gofer submit -n 4 ssh\n\n"
-    "`ssh` alone holds GPUs to work on by hand: it runs nothing, for 8 hours unless `--time-limit` says "
-    "otherwise. On a terminal, or with `--wait`, it waits until they are there; a terminal then enters, as "
-    "`gofer ssh RUN` does. `gofer abort RUN` gives them back.",
+    "`gofer submit -n 4 ssh` reserves GPUs for 8 hours, or for `--time-limit`, and opens a shell on them. "
+    "`gofer ssh RUN` opens another shell, and `gofer abort RUN` frees the GPUs.",
     takes_command=True,
 )

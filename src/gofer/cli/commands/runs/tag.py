@@ -41,5 +41,5 @@ command = Command(
         target_option("Only look among the runs on this target"),
         json_option(),
     ],
-    help="Set tags of a run, such as `gofer tag last baseline lr=0.1`; without tags, show them.",
+    help="Set tags of a run: `gofer tag last baseline lr=0.1`. Without tags, show the tags.",
 )

@@ -54,7 +54,7 @@ command = Command(
         target_option("Only look among the runs on this target"),
         Option(
             "--timeout",
-            "Give up after this time, such as `90s` or `2h`, with exit status 124",
+            "Stop waiting after this time, for example `90s` or `2h`, with exit status 124",
             default_text="no limit",
             metavar="TIME",
         ),

@@ -143,11 +143,11 @@ command = Command(
         Flag("--runs", "Also whole runs: records, logs, outputs; needs --older-than or --filter"),
         Option(
             "--filter filters",
-            "With --runs, only runs where this holds, as in `gofer list runs`",
+            "With --runs, only runs that match, as in `gofer list runs`",
             multiple=True,
             metavar="FILTER",
         ),
-        Flag("--dry-run", "Show what would be removed, and stop"),
+        Flag("--dry-run", "Show what would be removed, without removing"),
         Flag("-y --yes", "Do not ask"),
         json_option("Print every item as JSON"),
         quiet_option(),

@@ -31,7 +31,7 @@ def set_secret(**given: Any) -> int:
         value = sys.stdin.read().removesuffix("\n")
     Secrets(Paths.from_environment(os.environ).secrets_file).set(name, value)
     if not given["quiet"]:
-        print_message(f"kept; write it as ${{secret:{name}}} in a file of settings")
+        print_message(f"saved; use it as ${{secret:{name}}} in gofer.yaml")
     return 0
 
 
@@ -43,7 +43,7 @@ set_command = Command(
         click.Argument(["value"], nargs=-1, metavar="< FILE"),
         quiet_option(),
     ],
-    help="Keep a secret. The value is typed without echo, or read from stdin: "
+    help="Save a secret. The value is typed without echo, or read from stdin: "
     "`gofer secret set NAME < FILE`.",
 )
 
