@@ -9,7 +9,7 @@ from simulators.azure.capacity import node_names, used_by
 from simulators.azure.documents import Documents
 from simulators.azure.jobs import ACTIVE, JobTable, SimulatedJob
 from simulators.azure.messages import Json, Refused, SimulatedRequest, SimulatedResponse, not_found
-from simulators.azure.resources import INSTANCE_TYPES
+from simulators.azure.resources import INSTANCE_TYPES, SINGULARITY_IMAGES
 from simulators.azure.routes import SUBSCRIPTION, WORKSPACE, Route
 
 _GROUP = SUBSCRIPTION + "/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
@@ -38,6 +38,7 @@ class ComputeRoutes:
             Route("GET", _ALL + "/virtualClusters", self._clusters),
             Route("GET", _ALL + series, self._series),
             Route("GET", _GROUP + "/virtualClusters/{name}" + series, self._series),
+            Route("GET", "/virtualcluster/rp/subscriptions/{sub}/managedComputeImages", self._images),
         ]
 
     def _workspace(self, request: SimulatedRequest) -> SimulatedResponse:
@@ -146,6 +147,16 @@ class ComputeRoutes:
         for row in managed["defaultGroupPolicyOverallQuotas"]["limits"]:
             row["used"] += used_by(cluster, "", row["id"], "", jobs, self._documents)
         return shown
+
+    def _images(self, request: SimulatedRequest) -> SimulatedResponse:
+        """Singularity's own images; those with CUDA only for instance types with GPUs."""
+        name = request.query.get("instanceType", "").removeprefix("Singularity.")
+        gpus = next((row[2] for row in INSTANCE_TYPES if row[0] == name), None)
+        return SimulatedResponse(
+            body={
+                image: text for image, text in SINGULARITY_IMAGES.items() if gpus != 0 or "CUDA" not in text
+            }
+        )
 
     def _series(self, request: SimulatedRequest) -> SimulatedResponse:
         rows = [

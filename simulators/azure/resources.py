@@ -23,6 +23,12 @@ INSTANCE_TYPES = (
     ("ND12_v4g1", "NDv4", 1, "1 x A100 40 GB"),
     ("D2_v3", "Dv3", 0, "2 cores"),
 )
+# name, what it has
+SINGULARITY_IMAGES = {
+    "base-ubuntu22.04": "Ubuntu 22.04, Python 3.10",
+    "pytorch": "PyTorch 2.2, CUDA 12.1",
+    "acpt-2.2.1-py3.10-cuda12.1": "ACPT: PyTorch 2.2.1, Python 3.10, CUDA 12.1",
+}
 _TIERS = ("Premium", "Standard", "Basic")
 _LIMITS = {series: dict.fromkeys(_TIERS, gpus) for series, gpus in (("NDv2", 16), ("NDv4", 8), ("Dv3", 4))}
 

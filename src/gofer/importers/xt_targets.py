@@ -200,9 +200,8 @@ def _image(draft: ImportDraft, keys: SheetKeys, entry: Entry, target: str) -> No
         keys.dropped("docker", f"there is no image `{name}` under `dockers`")
     if entry.get("platform") == "singularity":
         draft.mention(
-            f"the target `{target}` names no image. XT's jobs ran in Singularity's own then; gofer takes a "
-            "plain one of Azure ML's, with CUDA where `gpus_per_node` is set, unless "
-            f"`targets.{target}.image_version` names one of Singularity's"
+            f"the target `{target}` names no image: its runs get Singularity's default image, as with XT; "
+            f"`targets.{target}.image_version` names another of Singularity's own"
         )
 
 

@@ -199,9 +199,8 @@ def test_a_target_on_singularity_that_says_little(shop: Shop) -> None:
         "the target `eus-v100` has XT's own tier, `basic`, since it names none",
         "the target `eus-v100` does not say how many GPUs a node has, and `-n` needs it: `gofer target show "
         "eus-v100` lists its instance types with their GPUs; set `targets.eus-v100.gpus_per_node`",
-        "the target `eus-v100` names no image. XT's jobs ran in Singularity's own then; gofer takes a plain "
-        "one of Azure ML's, with CUDA where `gpus_per_node` is set, unless "
-        "`targets.eus-v100.image_version` names one of Singularity's",
+        "the target `eus-v100` names no image: its runs get Singularity's default image, as with XT; "
+        "`targets.eus-v100.image_version` names another of Singularity's own",
     ]
     assert fates(plan)["compute-targets.eus-v100.low-pri"].why == "`sla` says it"
 

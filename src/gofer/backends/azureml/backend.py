@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from gofer.backends.azureml import capacity, datastores, environments, jobs, names, shell
+from gofer.backends.azureml import capacity, datastores, environments, images, jobs, names, shell
 from gofer.backends.azureml.connection import AzureConnection
 from gofer.backends.azureml.jobs import Nodes
 from gofer.backends.azureml.options import AzureOptions, capabilities
@@ -46,12 +46,13 @@ from gofer.model.run import Observation, RunRecord
 
 class PlanInput(NamedTuple):
     """What `AzureBackend.prepare` reads: the name of the agent, the public key for shells, the instance type,
-    and the places of the stores with mapped folders, by URL.
+    the image of Singularity's own, and the places of the stores with mapped folders, by URL.
     """
 
     agent: str
     ssh_key: str | None
     instance_type: str | None
+    image_version: str | None
     places: Mapping[str, BlobPlace | None]
 
 
@@ -81,13 +82,15 @@ class AzureBackend(KeepsSecretsHere):
         stores = {folder.store for folder in record.job.folders.values()}
         places = {url: self._connection.context.place_of(url) for url in stores}
         instance_type = capacity.instance_type(self._connection, record.layout.gpus_per_node)
-        return PlanInput(mark(), self._connection.ssh_key(record.job), instance_type, places)
+        image = self._options.image_version or images.default_image(self._connection.service, self._options)
+        return PlanInput(mark(), self._connection.ssh_key(record.job), instance_type, image, places)
 
     def plan(self, record: RunRecord, prepared: PlanInput) -> AzurePlan:
         connection = self._connection
         options = msgspec.structs.replace(
             self._options,
             instance_type=prepared.instance_type,
+            image_version=prepared.image_version,
             interactive=self._options.interactive or record.job.shell,
         )
         store = connection.store

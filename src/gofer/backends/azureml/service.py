@@ -138,12 +138,22 @@ class Service:
         )
         return [row for page in self.arm.pages(path, names.VIRTUAL_CLUSTERS_API) for row in page]
 
+    def images(self, instance_type: str | None = None) -> dict[str, str]:
+        """Singularity's own images by name, each with what it has; of one instance type, or of all."""
+        prefix = "Singularity."
+        query = {"instanceType": prefix + instance_type.removeprefix(prefix)} if instance_type else {}
+        path = f"/virtualcluster/rp/subscriptions/{self.workspace.subscription}/managedComputeImages"
+        return self.arm.get(self._region() + path, names.VIRTUAL_CLUSTERS_API, **query)
+
     def _history(self) -> str:
-        url = str(self.facts().get("discoveryUrl") or "")
-        parts = urlsplit(url)
+        return f"{self._region()}/history/v1.0{self.workspace.id}"
+
+    def _region(self) -> str:
+        """The address of the services in the workspace's region."""
+        parts = urlsplit(str(self.facts().get("discoveryUrl") or ""))
         if not parts.netloc:
-            raise Unreachable(f"the workspace {self.workspace.name} does not say where its run history is")
-        return f"{parts.scheme}://{parts.netloc}/history/v1.0{self.workspace.id}"
+            raise Unreachable(f"the workspace {self.workspace.name} does not say where its services are")
+        return f"{parts.scheme}://{parts.netloc}"
 
 
 def each(act: Callable[[S], T], things: Iterable[S]) -> list[T | GoferError]:
