@@ -11,6 +11,7 @@ import msgspec
 
 from gofer.backends.base import RunRef, Waiting
 from gofer.core.secrets.run_secrets import RunSecrets
+from gofer.core.states import State
 from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
@@ -200,6 +201,9 @@ def no_process(run: RunRef, node: int | None) -> CheckFailed:
 
 
 def _observation(status: QueueStatus) -> Observation:
+    # Of the many waiting rows of an array, nothing but the state is known.
+    if status.state == State.QUEUED and not any(status[2:]):
+        return Observation(run_id=status.id, state=State.QUEUED)
     attempts = tuple(msgspec.convert(entry, Attempt) for entry in status.attempts)
     facts = {name: value for name, value in status._asdict().items() if name not in ("id", "attempts")}
     return msgspec.convert({"run_id": status.id, "attempts": attempts, **facts}, Observation)

@@ -215,7 +215,7 @@ class Queue:
         query = f"SELECT {_STATUS_COLUMNS} FROM runs WHERE id = ? OR request = ?"
         return self._mending(
             lambda: [
-                QueueStatus._make((*row[:-1], json.loads(row[-1])))
+                QueueStatus._make((*row[:-1], [] if row[-1] == "[]" else json.loads(row[-1])))
                 for run_id in wanted
                 for row in self._db.execute(query, (run_id, run_id))
             ]

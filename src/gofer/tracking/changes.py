@@ -7,6 +7,7 @@ it.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -32,6 +33,7 @@ _WAITING = (State.QUEUED, State.PENDING, State.PAUSED)
 _CHUNK = 500  # bound values in one statement; old SQLite takes at most 999
 
 _CHANGING = ("state", "reason", "detail", "exit_code", "started_at", "ended_at", "elapsed_s", "service_id")
+_NO_FACTS = (None,) * 6
 _CHANGING_JSON = ("attempts", "counts")
 _UPDATE = f"UPDATE runs SET {' = ?, '.join([*_CHANGING, *_CHANGING_JSON, 'observed_at'])} = ? WHERE id = ?"
 _STATE_COUNTS = (
@@ -83,6 +85,10 @@ def after(row: RunRow, seen: Observed) -> RunRow:
     """The row after the observation; equal to `row` when nothing changes or may change. Pure."""
     state = str(seen.state)
     same = state == row.state
+    # The many waiting rows of an array: nothing is known of either but the state.
+    is_news = seen.attempts or seen.service_id not in (None, row.service_id)
+    if same and not is_news and _facts(seen) == _NO_FACTS == _facts(row):
+        return row
     if row.is_final and not same and not (row.state == State.LOST and state in FINAL):
         return row
     ended = row.is_final and same  # details that arrive late fill gaps of an ended run, but erase nothing
@@ -97,6 +103,10 @@ def after(row: RunRow, seen: Observed) -> RunRow:
         attempts=[attempt.encode() for attempt in seen.attempts] or row.attempts,
         service_id=plain(seen.service_id) or row.service_id,
     )
+
+
+def _facts(one: Observed | RunRow) -> tuple[object, ...]:
+    return (one.reason, one.detail, one.exit_code, one.started_at, one.ended_at, one.elapsed_s)
 
 
 def group_state(counts: Mapping[str, int]) -> str:
@@ -153,14 +163,26 @@ def newest_of(rows: Sequence[RunRow], since: Mapping[str, RunRow], now: Mapping[
     return [row for row in rows if row.id not in changed] + [now[key] for key in changed if key in now]
 
 
-def apply(connection: sqlite3.Connection, observations: Iterable[Observed], observed_at: float) -> list[str]:
-    """Merge observations by the rules of `changes`; return the ids that changed, groups after their rows."""
+def apply(
+    connection: sqlite3.Connection,
+    observations: Iterable[Observed],
+    observed_at: float,
+    read: Mapping[str, RunRow],
+) -> list[str]:
+    """Merge observations by the rules of `changes`; return the ids that changed, groups after their rows.
+    `read` are rows of groups that the caller has read: one that does not change is not read again.
+    """
     seen = {observation.run_id: observation for observation in observations}
+    same = [row for row in read.values() if row.id in seen and after(row, seen[row.id]) == row]
+    for row in same:
+        del seen[row.id]
     known = [row for row in _by_id(connection, list(seen)) if row.kind == "run"]
     changes = [(row, after(row, seen[row.id])) for row in known]
     # Unchanged rows of large arrays are not written after every question: their group has the time of it.
     _update(connection, [new for old, new in changes if new != old or old.group_id is None], observed_at)
-    touched = dict.fromkeys(old.group_id for old, _ in changes if old.group_id)
+    touched = dict.fromkeys(
+        row.group_id for row in itertools.chain(same, (old for old, _ in changes)) if row.group_id
+    )
     groups = [_summed(connection, group) for group in _by_id(connection, [*touched])]
     _update(connection, [new for _, new in groups], observed_at)
     _note_states(connection, changes, observed_at)

@@ -110,14 +110,18 @@ class Ledger:
             changes.add(self._connection, changes.newest_of(list(rows), since or {}, now))
             self._connection.execute("DELETE FROM events WHERE run_id NOT IN (SELECT id FROM runs)")
 
-    def apply(self, observations: Iterable[Observed], observed_at: float) -> list[str]:
+    def apply(
+        self, observations: Iterable[Observed], observed_at: float, known: Iterable[RunRow] = ()
+    ) -> list[str]:
         """Write observations of backends; return the ids that changed, including groups of changed rows.
 
         A final state is never changed, except `lost` to another final state. Unknown ids and groups are
-        ignored. A change of state of a run that is not a row of a group adds an event.
+        ignored. A change of state of a run that is not a row of a group adds an event. `known` are runs as
+        the caller has just read them: an observation that changes nothing of such a row costs little.
         """
+        rows = {row.id: row for row in known if row.group_id is not None}
         with self._write(durable=False):
-            return changes.apply(self._connection, observations, observed_at)
+            return changes.apply(self._connection, observations, observed_at, rows)
 
     def get(self, run_id: str) -> RunRow | None:
         """The run, group or row with exactly this id."""
@@ -212,12 +216,16 @@ class Ledger:
         return self._rows(f"{sql} ORDER BY row_index", values)
 
     def active(self, target: str | None = None) -> list[RunRow]:
-        """Runs and rows, but not groups, whose state is not final, with their records; oldest first."""
-        sql = f"{SELECT_FULL} WHERE kind = 'run' AND state IN ({marks(ACTIVE)})"
+        """Runs and rows, but not groups, whose state is not final, without their records; oldest first."""
+        sql = f"{SELECT_BARE} WHERE kind = 'run' AND state IN ({marks(ACTIVE)})"
         values: list[str | None] = list(ACTIVE)
         if target is not None:
             sql, values = f"{sql} AND target = ?", [*values, plain(target)]
-        return self._rows(f"{sql} ORDER BY submitted_at, row_index, id", values)
+        # Sorted here: for 100,000 rows of an array SQLite takes seconds to sort lines of 30 columns.
+        return sorted(
+            self._rows(sql, values),
+            key=lambda row: (row.submitted_at, -1 if row.row_index is None else row.row_index, row.id),
+        )
 
     def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Replace all tags of a run or group; UnknownName when it is not in the ledger."""

@@ -16,6 +16,8 @@ from gofer.model.ids import short_id
 FINAL = frozenset(str(state) for state in FINAL_STATES)
 ACTIVE = tuple(str(state) for state in State if state not in FINAL_STATES)
 
+# Faster than `json.loads`, which looks for spaces first.
+_DECODE = json.JSONDecoder().raw_decode
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -205,7 +207,10 @@ def _decode_json(text: str, at: int) -> Any:
     if text == empty:  # the usual case
         return outer()
     try:
-        value = json.loads(text)
+        value, end = _DECODE(text)
+        # Spaces at the ends, which gofer does not write.
+        if end != len(text):
+            value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
     held = value.values() if type(value) is dict else value

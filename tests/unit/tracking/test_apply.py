@@ -201,3 +201,27 @@ def test_whatever_is_seen_the_first_end_stays(states: list[State]) -> None:
     else:
         proven = [state for state in ends if state is not State.LOST]
         assert row.state == (proven[0] if ends[0] is State.LOST and proven else ends[0])
+
+
+def test_rows_that_the_caller_has_read_are_merged_as_all_others(ledger: Ledger) -> None:
+    ledger.insert(group(GROUP, 3))
+    read = ledger.rows_of(GROUP)
+    observations = [
+        seen(State.PENDING, f"{GROUP}-0"),
+        seen(State.RUNNING, f"{GROUP}-1", started_at=NOW + 1),
+        seen(State.PENDING, f"{GROUP}-2"),
+    ]
+    assert ledger.apply(observations, NOW + 9, read) == [f"{GROUP}-1", GROUP]
+    assert [row.state for row in ledger.rows_of(GROUP)] == ["pending", "running", "pending"]
+    assert stored(ledger, GROUP).observed_at == NOW + 9
+    # Nothing changes any more, and the group has the time of the question.
+    assert ledger.apply(observations, NOW + 10, ledger.rows_of(GROUP)) == []
+    assert stored(ledger, GROUP).observed_at == NOW + 10
+
+
+def test_an_end_that_another_process_wrote_meanwhile_stays(ledger: Ledger) -> None:
+    ledger.insert(group(GROUP, 1))
+    read = ledger.rows_of(GROUP)
+    ledger.apply([seen(State.SUCCEEDED, f"{GROUP}-0", ended_at=NOW + 2)], NOW + 2)
+    ledger.apply([seen(State.PENDING, f"{GROUP}-0")], NOW + 3, read)
+    assert stored(ledger, f"{GROUP}-0").state == "succeeded"

@@ -79,7 +79,7 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
     if backend.capabilities.has_ends_in_folder:
         seen = settled(session, rows, seen)
     wanted = {row.id for row in rows}
-    session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time())
+    session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time(), rows)
     stop_unwanted(session, rows, seen, backend)
     if problem is not None:
         _give_up(session, [row for row in rows if row.id not in seen], backend, problem)
