@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -35,6 +36,10 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does: the terminal is not the controlling one."""
+        self._process.send_signal(signal.SIGINT)
 
     def until(self, text: str, *, timeout_s: float = 120.0) -> str:
         """All that was shown, once this is among it; AssertionError when it does not come."""

@@ -79,3 +79,46 @@ def test_json_and_quiet_say_nothing(held: tuple[Home, str]) -> None:
         gate(home)
         loud.communicate(timeout=120)
     assert [process.communicate(timeout=120)[1] for process in silent] == [b"", b"", b""]
+
+
+def test_a_group_counts_its_runs_and_names_the_first_that_failed(home: Home) -> None:
+    home.configure("targets: {box: {kind: local, gpus: 2}}\ntarget: box\n")
+    script = f"[ {{i}} != 1 ] || exit 3; while [ ! -e {home.root}/gate ]; do sleep 0.05; done"
+    done = home.gofer("submit", "--no-code", "-n", "1", "--each", "i=0..3", "sh", "-c", script)
+    group, name = done.out.strip(), short(done.out.strip())
+    assert f"{group} (4 runs: {name}-0 … {name}-3) to `box`" in done.err
+    with Terminal(home.argv("wait", group), cwd=home.folder, env=home.environ) as terminal:
+        assert f"{name} 1/4 done, 1 failed, 2 running, ETA " in terminal.until("ETA ")
+        gate(home)
+        assert terminal.end() == 3
+    assert (
+        f"{name}-1 (i=1) failed first: exited with 3; `gofer logs {name}-1` prints its log" in terminal.shown
+    )
+
+
+def test_a_terminal_shows_the_id_once(home: Home) -> None:
+    (home.folder / "a.py").write_text("pass\n")
+    words = ("submit", "--wait", "true")
+    for verb, shows_code in ((words, True), (words, False)):
+        with Terminal(home.argv(*verb), cwd=home.folder, env=home.environ) as terminal:
+            assert terminal.end() == 0
+        run = home.view("last")["id"]
+        assert terminal.shown.count(run) == 1
+        assert ("code: " in terminal.shown) == shows_code
+    with Terminal(home.argv("submit", "-Q", "true"), cwd=home.folder, env=home.environ) as terminal:
+        assert terminal.end() == 0
+    assert terminal.shown.strip() == home.view("last")["id"]
+    home.wait("last")
+
+
+@pytest.mark.parametrize("verb", [("wait",), ("logs", "-f"), ("monitor",)], ids=lambda words: words[0])
+def test_ctrl_c_names_what_can_be_done(held: tuple[Home, str], verb: tuple[str, ...]) -> None:
+    home, run = held
+    with Terminal(home.argv(*verb, run), cwd=home.folder, env=home.environ) as terminal:
+        terminal.until(REASON)
+        terminal.interrupt()
+        assert terminal.end() == 130
+    hint = f"the run continues; `gofer logs -f {short(run)}` follows it again"
+    assert hint in terminal.shown.rpartition(CLEARED)[2]
+    gate(home)
+    home.wait(run)

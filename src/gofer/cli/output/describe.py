@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from gofer.cli.output.columns import summary
 from gofer.cli.output.screen import printable
 from gofer.cli.output.table import Column, render, render_facts
+from gofer.ops.runs.failures import explain
 from gofer.ops.submission.gpu_oversight import SAW_NO_GPU
-from gofer.text import format_duration, format_local_time
+from gofer.text import count_runs, format_duration, format_local_time
 
 if TYPE_CHECKING:
     from gofer.ops.runs.failures import FirstFailure
@@ -128,6 +129,22 @@ def _failed_rows(facts: RunDetails) -> str:
         return render(columns, rows)
     rest = f"gofer list runs --group {facts.row.short_id} --filter state=failed,lost"
     return render(columns, rows) + f"… and {total - len(rows)} more: `{rest}`\n"
+
+
+def named(row: RunRow) -> str:
+    """`r261117-073725-k9qd4x`; of a group, also how many runs it has: `… (50 runs: 5kbbc5-0 … 5kbbc5-49)`."""
+    if row.kind != "group":
+        return row.id
+    rows = f"{row.short_id}-0" + (f" … {row.short_id}-{row.size - 1}" if row.size > 1 else "")
+    return f"{row.id} ({count_runs(row.size)}: {rows})"
+
+
+def failed_row_line(row: RunRow) -> str:
+    """Which row of a group failed first, and the command that shows more."""
+    values = f" ({_pairs(row.args)})" if row.args else ""
+    cause = explain(row)
+    why = f": {cause}" if cause else ""
+    return f"{row.short_id}{values} {row.state} first{why}; `gofer logs {row.short_id}` prints its log"
 
 
 def ended_line(row: RunRow, remarks: str = "") -> str:

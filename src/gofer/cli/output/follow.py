@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gofer.cli.output.describe import ended_line, failing_rank
+from gofer.cli.output.describe import ended_line, failed_row_line, failing_rank
 from gofer.cli.output.screen import end_log_line, print_message, write
 from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
 from gofer.ops.logs.log_reader import LogReader
-from gofer.ops.runs.failures import exit_status, find_first_failure
+from gofer.ops.runs.failures import exit_status, find_first_failure, first_failed_row
 from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
 from gofer.ops.runs.run_records import RunRecords
@@ -95,14 +95,24 @@ def wait_to_end(
     if not quiet:
         if log_shown and row.state == "failed":
             _show_failing_rank(session, row)
-        print_message(ended_line(row, _remarks(session, row)))
+        print_end(session, row, _remarks(session, row))
     return exit_status(session, [row]), row
 
 
-def print_still_running(row: RunRow) -> None:
-    """What a person who stopped watching can do with the run."""
-    name = row.short_id
+def print_end(session: Session, row: RunRow, remarks: str = "") -> None:
+    """How the run ended; of a group, also which row failed first."""
+    print_message(ended_line(row, remarks))
+    failed = first_failed_row(session, row)
+    if failed is not None:
+        print_message(failed_row_line(failed))
+
+
+def print_still_running(*rows: RunRow) -> None:
+    """What a person who stopped watching can do with the runs."""
+    names = " ".join(row.short_id for row in rows)
+    verb = "logs -f" if len(rows) == 1 and rows[0].kind == "run" else "monitor" if len(rows) == 1 else "wait"
+    whose, them = ("run continues", "it") if len(rows) == 1 else ("runs continue", "them")
     sys.stderr.write("\n")
     print_message(
-        f"the run continues; `gofer logs -f {name}` follows it again, `gofer abort {name}` stops it"
+        f"the {whose}; `gofer {verb} {names}` follows {them} again, `gofer abort {names}` stops {them}"
     )

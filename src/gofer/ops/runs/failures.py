@@ -4,6 +4,7 @@ command that waits for runs.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -126,6 +127,12 @@ def _explain_end(row: RunRow, failure: FirstFailure | None) -> str | None:
             return f"{who}{'was ' if who else ''}killed by {name_signal(code - 128)}"
         return f"{who}exited with {code} (128 + {name_signal(code - 128)})"
     return f"{who}exited with {code}"
+
+
+def first_failed_row(session: Session, group: RunRow) -> RunRow | None:
+    """The row of a group that failed first; None when none failed."""
+    failed = session.ledger.rows_of(group.id, {State.FAILED, State.LOST}) if group.kind == "group" else []
+    return min(failed, key=lambda row: row.ended_at or math.inf, default=None)
 
 
 def exit_status(session: Session, rows: Sequence[RunRow]) -> int:

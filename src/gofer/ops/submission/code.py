@@ -145,12 +145,13 @@ def take(
     taken = take_snapshot(
         folder, store, cache_dir=session.paths.cache_dir, choice=choice, progress=progress, limit=limit
     )
-    session.emit(
-        Message(
-            f"code: {describe(source)}{count_files(taken.files)}, {format_size(taken.bytes)};"
-            f" sent {count_files(taken.sent_files)}, {format_size(taken.sent_bytes)}"
+    if taken.sent_files:
+        session.emit(
+            Message(
+                f"code: {describe(source)}{count_files(taken.files)}, {format_size(taken.bytes)};"
+                f" sent {count_files(taken.sent_files)}, {format_size(taken.sent_bytes)}"
+            )
         )
-    )
     for path, why in taken.skipped:
         session.emit(Message(f"left out `{path}`: {why}"))
     for path in taken.changed:

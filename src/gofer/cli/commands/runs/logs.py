@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Flag, Option, json_option, run_argument, target_option
-from gofer.cli.output.follow import write_setup
+from gofer.cli.output.follow import print_still_running, write_setup
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message, write
 from gofer.ops.logs.log_reader import LogReader
@@ -32,9 +32,14 @@ def run(**given: Any) -> int:
             print_json(run_json(session, row)["logs"])
             return 0
         wrote = False
-        for piece in _pieces(session, row, given):
-            wrote = wrote or bool(piece)
-            write(piece)
+        try:
+            for piece in _pieces(session, row, given):
+                wrote = wrote or bool(piece)
+                write(piece)
+        except KeyboardInterrupt:
+            if given["follow"]:
+                print_still_running(row)
+            raise
         if not wrote:
             _print_nothing_yet(session, row)
     return 0

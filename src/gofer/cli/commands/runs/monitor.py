@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.options import Command, Option, run_argument, target_option
-from gofer.cli.output.describe import ended_line
-from gofer.cli.output.follow import print_still_running, write_setup
+from gofer.cli.output.follow import print_end, print_still_running, write_setup
 from gofer.cli.output.screen import print_message, write
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
@@ -29,7 +28,7 @@ def run(**given: Any) -> int:
     with Session(target=given["target"], emit=print_message) as session:
         row = find(session, given["run"], target=given["target"])
         try:
-            print_message(ended_line(_watch(session, row, given)))
+            print_end(session, _watch(session, row, given))
         except KeyboardInterrupt:
             print_still_running(row)
             raise

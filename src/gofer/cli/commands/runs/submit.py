@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from gofer.cli.interactive import hold
 from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.output.describe import named
 from gofer.cli.output.done import record_done, write_result
 from gofer.cli.output.follow import follow_to_end, wait_to_end
 from gofer.cli.output.run_json import print_run
@@ -50,7 +51,7 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     record_done(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
     if not (given["follow"] or given["as_json"] or is_on_screen(given)):
         write_result(row.id + "\n")
-    session.emit(Message(f"submitted {row.id} to `{row.target}`; `gofer q {row.short_id}` shows it"))
+    session.emit(Message(f"submitted {named(row)} to `{row.target}`; `gofer q {row.short_id}` shows it"))
     if row.kind == "run" and (page := page_of(session, row)):
         session.emit(Message(f"its page: {page}"))
     if not given["stdin"]:

@@ -6,10 +6,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.output.describe import failed_row_line
+from gofer.cli.output.follow import print_still_running
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, printable
 from gofer.errors import Interrupted
-from gofer.ops.runs.failures import exit_status
+from gofer.ops.runs.failures import exit_status, first_failed_row
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
@@ -27,14 +29,25 @@ def run(**given: Any) -> int:
     timeout_s = parse_duration_s(given["timeout"]) if given["timeout"] else None
     is_silent = given["quiet"] or given["as_json"]
     with Session(target=given["target"], emit=print_message) as session:
-        ids = [row.id for row in find_all(session, given["runs"], target=given["target"])]
+        rows = find_all(session, given["runs"], target=given["target"])
         try:
             with LiveReport(session) as live:
-                rows = wait(session, ids, timeout_s=timeout_s, on_answer=None if is_silent else live.report)
+                rows = wait(
+                    session,
+                    [row.id for row in rows],
+                    timeout_s=timeout_s,
+                    on_answer=None if is_silent else live.report,
+                )
         except Interrupted as late:
             print_message(f"{late.message}; the run continues")
             return _TIME_IS_UP
+        except KeyboardInterrupt:
+            print_still_running(*rows)
+            raise
         _show(session, rows, as_json=given["as_json"])
+        if not is_silent:
+            for failed in filter(None, (first_failed_row(session, row) for row in rows)):
+                print_message(failed_row_line(failed))
         return exit_status(session, rows)
 
 
