@@ -84,6 +84,17 @@ class NodeFacts(NamedTuple):
     partitions: tuple[str, ...] = ()
 
 
+class ServiceImage(NamedTuple):
+    """An image, or an environment, that a service offers to the jobs of a target. `kind` is the service's own
+    word; `setting` is the line that names the image in the target; `contents` is what the service says of it.
+    """
+
+    name: str
+    kind: str
+    setting: str
+    contents: str = ""
+
+
 class ServiceJob(NamedTuple):
     """A job of the service, started by gofer or not.
 
@@ -352,6 +363,12 @@ class Backend(ABC):
 
     def nodes(self) -> Sequence[NodeFacts] | None:
         """All nodes of the target, sorted by name; None for a kind that cannot list them."""
+        return None
+
+    def images(self) -> Sequence[ServiceImage] | None:
+        """The images that the service offers, those of a kind together; None for a service that lists
+        none.
+        """
         return None
 
     def shell(

@@ -32,6 +32,7 @@ from gofer.backends.base import (
     Plan,
     RunCredential,
     RunRef,
+    ServiceImage,
     ServiceJob,
     Waiting,
 )
@@ -220,6 +221,9 @@ class AzureBackend(KeepsSecretsHere):
 
     def nodes(self) -> list[NodeFacts]:
         return capacity.list_nodes(self._connection)
+
+    def images(self) -> list[ServiceImage]:
+        return images.list_images(self._connection.service, self._options)
 
     def waiting(self, run: RunRef) -> Waiting | None:
         return capacity.waiting(self._connection, run)

@@ -17,7 +17,7 @@ _PLAIN = "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"
 _GPU = "mcr.microsoft.com/azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
 
 _CONFLICT = 409
-_CURATED = "AzureML-"
+CURATED = "AzureML-"
 
 
 class Environment(NamedTuple):
@@ -47,7 +47,7 @@ def _named(word: str, workspace: Workspace) -> str:
     word = word.removeprefix("azureml:")
     word = word if "@" in word or ":" in word else f"{word}@latest"
     # The service resolves these itself.
-    if "@" in word or word.startswith(_CURATED):
+    if "@" in word or word.startswith(CURATED):
         return f"azureml:{word}"
     name, _, version = word.partition(":")
     return f"{workspace.id}/environments/{name}/versions/{version}"
@@ -59,7 +59,7 @@ def is_labelled(environment_id: str) -> bool:
     The service resolves labels of curated ones.
     """
     return environment_id.startswith("azureml:") and not environment_id.startswith(
-        ("azureml://", f"azureml:{_CURATED}")
+        ("azureml://", f"azureml:{CURATED}")
     )
 
 

@@ -18,6 +18,8 @@ DATASTORES_API = "2024-10-01-preview"
 COMPUTES_API = "2023-08-01-preview"
 WORKSPACES_API = "2024-10-01-preview"
 VIRTUAL_CLUSTERS_API = "2021-03-01-preview"
+# What the names of the environments that gofer makes of images begin with.
+OWN_ENVIRONMENT = "gofer-"
 _PROVIDER = "providers/Microsoft.MachineLearningServices"
 
 
@@ -86,7 +88,7 @@ def uri(datastore: str, prefix: str, key: str) -> str:
 def environment_of_image(image: str) -> tuple[str, str]:
     """Name and version of the environment that gofer makes for an image: equal for equal images."""
     name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
-    return f"gofer-{slug(name) or 'image'}", hashlib.sha256(image.encode()).hexdigest()[:16]
+    return f"{OWN_ENVIRONMENT}{slug(name) or 'image'}", hashlib.sha256(image.encode()).hexdigest()[:16]
 
 
 def run_page(cloud: Cloud, workspace: Workspace, run_id: str, tenant: str | None = None) -> str:

@@ -138,6 +138,12 @@ class Service:
         )
         return [row for page in self.arm.pages(path, names.VIRTUAL_CLUSTERS_API) for row in page]
 
+    def environments(self) -> list[Json]:
+        """The environments of the workspace that are not archived, each with its newest version."""
+        path = f"{self.workspace.id}/environments"
+        query = {"listViewType": "ActiveOnly"}
+        return [entry for page in self.arm.pages(path, names.ENVIRONMENTS_API, **query) for entry in page]
+
     def images(self, instance_type: str | None = None) -> dict[str, str]:
         """Singularity's own images by name, each with what it has; of one instance type, or of all."""
         prefix = "Singularity."

@@ -12,7 +12,7 @@ from gofer.ops.runs.find import find
 from gofer.text import did_you_mean, format_size, format_time
 
 if TYPE_CHECKING:
-    from gofer.backends.base import Backend, NodeFacts, ServiceJob
+    from gofer.backends.base import Backend, NodeFacts, ServiceImage, ServiceJob
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -43,6 +43,17 @@ def nodes_of(session: Session, target: str | None) -> list[NodeFacts]:
             hint=f"`gofer target show {found.name}` shows what is known about it",
         )
     return list(nodes)
+
+
+def images_of(session: Session, target: str) -> list[ServiceImage]:
+    """The images that the service of a target offers. Calls the service. CheckFailed when it lists none."""
+    images = session.backend(target).images()
+    if images is None:
+        raise CheckFailed(
+            f"the target `{target}` has no images: its kind is `{session.settings.target(target).kind}`",
+            hint="`gofer image list` lists the images under `dockers:`",
+        )
+    return list(images)
 
 
 def portal_of(session: Session, name: str | None) -> str:

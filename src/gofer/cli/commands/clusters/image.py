@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gofer.cli.completion import images
-from gofer.cli.options import Command, Flag, Option, json_option
+from gofer.cli.options import Command, Flag, Option, json_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
 from gofer.ops.images.wrap import WrapRequest, image_facts, image_rows, wrap
+from gofer.ops.runs.target_views import images_of
 from gofer.ops.session import Session
 from gofer.text import format_local_time
 
@@ -27,6 +28,12 @@ _COLUMNS = [
     Column("WRAPPED", flexible=True),
     Column("USED BY"),
 ]
+_SERVICE_COLUMNS = [
+    Column("NAME"),
+    Column("KIND"),
+    Column("LINE OF THE TARGET", flexible=True),
+    Column("CONTENTS", flexible=True),
+]
 _WORDS = {
     "known": "wrapped before, and not wrapped again",
     "kept": "remembered as built and pushed by you",
@@ -37,7 +44,9 @@ _WORDS = {
 
 
 def list_images(**given: Any) -> int:
-    """A table, or JSON; empty when no file has images."""
+    """A table, or JSON; empty when no file has images, or the service of the target has none."""
+    if given["target"]:
+        return _list_service_images(given["target"], as_json=given["as_json"])
     with Session() as session:
         rows = image_rows(session)
     if given["as_json"]:
@@ -45,6 +54,19 @@ def list_images(**given: Any) -> int:
         return 0
     cells = [[str(row["name"]), str(row["image"]), _wrapped(row), _names(row["used_by"])] for row in rows]
     sys.stdout.write(render(_COLUMNS, cells, fit=screen_width()))
+    return 0
+
+
+def _list_service_images(target: str, *, as_json: bool) -> int:
+    with Session(target=target) as session:
+        found = images_of(session, target)
+    if as_json:
+        print_json([image._asdict() for image in found])
+        return 0
+    cells = [[image.name, image.kind, image.setting, image.contents] for image in found]
+    sys.stdout.write(render(_SERVICE_COLUMNS, cells, fit=screen_width()))
+    if not found:
+        print_message(f"the service of `{target}` offers no images")
     return 0
 
 
@@ -61,9 +83,11 @@ def _names(names: object) -> str:
 list_command = Command(
     "list",
     list_images,
-    [json_option()],
+    [target_option("List the images that the service of this target offers"), json_option()],
     help="List the images under `dockers:`: the full name of each, the wrapped one for Singularity where "
-    "there is one (`wanted` where runs need one), and the targets that use it.",
+    "there is one (`wanted` where runs need one), and the targets that use it. With `-t TARGET`, list the "
+    "images and environments that the service of the target offers, each with the line that names it in the "
+    "target.",
 )
 
 
