@@ -83,7 +83,13 @@ def _names(names: object) -> str:
 list_command = Command(
     "list",
     list_images,
-    [target_option("List the images that the service of this target offers"), json_option()],
+    [
+        target_option(
+            "List the images that the service of this target offers",
+            default_text="the images under `dockers:`",
+        ),
+        json_option(),
+    ],
     help="List the images under `dockers:`: the full name of each, the wrapped one for Singularity where "
     "there is one (`wanted` where runs need one), and the targets that use it. With `-t TARGET`, list the "
     "images and environments that the service of the target offers, each with the line that names it in the "
