@@ -56,10 +56,18 @@ def check_nothing_written(home: Home) -> None:
         (["no-such-program-here"], 1, "there is no program `no-such-program-here`", "./NAME"),
         (["pyhton", "x.py"], 1, "there is no program `pyhton`", "did you mean `python"),
         (["plain.txt"], 1, "there is no program `plain.txt`", "is written `./plain.txt`"),
-        (["FOO=1", "python", "x.py"], 1, "there is no program `FOO=1`", "an option before it: `-e FOO=1`"),
-        (["FOO=a b/c", "true"], 1, "the program `FOO=a b/c` does not exist", "`-e 'FOO=a b/c'`"),
-        (["python x > y"], 1, "there is no program `python x > y`", "write `sh -c 'python x > y'`"),
-        (["python a/x.py > y"], 1, "`python a/x.py > y` does not exist", "write `sh -c 'python a/x.py > y'`"),
+        (["FOO=1", "python", "x.py"], 1, "no program `FOO=1`", "`gofer submit -e FOO=1 python x.py`"),
+        (["FOO=a b/c", "true"], 1, "the program `FOO=a b/c` does not exist", "-e 'FOO=a b/c' true`"),
+        (["python x > y"], 1, "no program `python x > y`", "`gofer submit bash -c 'python x > y'`"),
+        (["python a/x.py > y"], 1, "`python a/x.py > y` does not exist", "bash -c 'python a/x.py > y'`"),
+        (["ls *.py | wc -l"], 1, "no program `ls *.py | wc -l`", "`gofer submit bash -c 'ls *.py | wc -l'`"),
+        (["python train.py"], 1, "no program `python train.py`", "`gofer submit python train.py`"),
+        (["cd", "sub"], 1, "`cd` is a shell builtin", "`gofer submit bash -c 'cd sub && COMMAND'`"),
+        (["source", "x y"], 1, "`source` is a shell builtin", "bash -c 'source "),
+        (["export", "A=1"], 1, "`export` is a shell builtin", "`gofer submit -e A=1 COMMAND`"),
+        (["help"], 1, "`help` is a shell builtin", "`gofer submit --help`"),
+        (["run.sh", "a"], 1, "no program `run.sh`", "`./run.sh`: `gofer submit bash run.sh a`"),
+        (["gresourc"], 1, "there is no program `gresourc`", "./NAME"),
         (["./train"], 1, "the program `./train` does not exist", "looked in"),
         (["./plain.txt"], 1, "the program `./plain.txt` cannot be executed", "chmod +x ./plain.txt"),
         (["python", "trian.py"], 1, "the script `trian.py` is not in", "did you mean `train.py`?"),
@@ -97,6 +105,7 @@ def test_a_submission_that_cannot_be(
     home.configure(TARGETS)
     (home.folder / "train.py").touch()
     (home.folder / "plain.txt").touch()
+    (home.folder / "run.sh").touch()
     (home.folder / "odd.yaml").write_text("name: x\ncomand: [ls]\n")
     done = home.gofer("submit", *words, status=None)
     lines = done.err.splitlines()

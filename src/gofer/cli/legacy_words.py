@@ -1,4 +1,4 @@
-"""Words of older tools, and the words of gofer that replace them. Data only.
+"""Words of other tools, and the words of gofer that replace them. Data only.
 
 A verb is accepted where gofer has a verb. Options are accepted only before the verb, as in those tools; after
 the verb, they belong to the command that is run.
@@ -21,12 +21,27 @@ VERBS: dict[str, tuple[str, ...]] = {
     "initi": ("init",),
     "initic": ("init",),
     "local": ("submit", "-t", "local"),
+    "ps": ("list",),
+    "status": ("query",),
+    "show": ("query",),
+    "stop": ("abort",),
+    "kill": ("abort",),
+    "log": ("logs",),
 }
 
-# Remarks for words that do less in gofer than in the older tool.
-REMARKS = dict.fromkeys(
-    ("initc", "initic"), "nothing is compiled here: each node runs `compile.aml.sh` before the command"
-)
+# The first word that asks for help: `gofer help VERB` is `gofer VERB --help`.
+HELP = "help"
+
+# Remarks for words that do less in gofer than in the older tool, and for words of tools that gofer is like.
+REMARKS = {
+    **dict.fromkeys(
+        ("initc", "initic"), "nothing is compiled here: each node runs `compile.aml.sh` before the command"
+    ),
+    **{
+        word: f"note: `gofer {word}` is `gofer {' '.join(VERBS[word])}`"
+        for word in ("ps", "status", "show", "stop", "kill", "log")
+    },
+}
 
 _TABLE = "`gofer list runs --columns NAME,…` shows runs side by side, and `--export FILE` writes them down"
 

@@ -46,11 +46,14 @@ def rearrange(argv: list[str]) -> list[str]:
 
 
 def remark(argv: list[str]) -> str | None:
-    """A remark about the verb if it comes from an older tool; else None."""
+    """A remark about the verb if it comes from another tool; else None."""
     return next((legacy_words.REMARKS.get(word) for word in take_options(argv)[1]), None)
 
 
 def _verb_first(pieces: list[list[str]], verb: str, rest: list[str]) -> list[str]:
+    if verb == legacy_words.HELP:
+        help_pieces = [*pieces, ["--help"]]
+        return _verb_first(help_pieces, rest[0], rest[1:]) if rest else _without_verb(["--help"])
     options = _flat([_from_target(piece) for piece in pieces])
     if verb in legacy_words.VERBS:
         verb, *more = legacy_words.VERBS[verb]

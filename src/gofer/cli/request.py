@@ -8,17 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
+from gofer.ops.submission.entry_point import script_of
 from gofer.ops.submission.submit import SubmitRequest
 from gofer.ops.submission.submitting_shell import read_all
 from gofer.text import parse_duration_s
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 _AS_GIVEN = (
     *("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority"),
     *("launcher", "rank_variables", "keep", "packages", "wheels"),
 )
+# Options of gofer that people write after the command by mistake.
+_VALUED = (
+    *("-n", "--gpus", "-N", "--nodes", "-c", "-t", "--target", "--procs", "--cpus", "--time-limit"),
+    *("--retries", "--priority", "--packages"),
+)
+_FLAGS = ("-f", "--follow", "--wait", "--dry-run")
+_SCRIPT_BYTES = 256 * 1024
 
 
 def build_request(given: Mapping[str, Any]) -> SubmitRequest:
@@ -47,6 +55,40 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
         with_git=given["with_git"],
         code_folder=Path(given["code_folder"]) if given["code_folder"] else None,
     )
+
+
+def misplaced_option(command: Sequence[str], here: Path) -> str | None:
+    """A note when the first option after a script is one of gofer's and the script does not mention it.
+
+    The command is not changed: the option belongs to the script, as all words after the command.
+    """
+    if not command:
+        return None
+    script = script_of(tuple(command)) or (command[0] if "/" in command[0] else None)
+    if script is None:
+        return None
+    words = list(command)[list(command).index(script) + 1 :]
+    at = next((at for at, word in enumerate(words) if word.startswith("-")), None)
+    if at is None:
+        return None
+    option, equals, _ = words[at].partition("=")
+    if option not in (*_VALUED, *_FLAGS) or _mentions(here / script, option):
+        return None
+    shown = " ".join(words[at : at + 1 + (option in _VALUED and not equals)])
+    return f"note: `{shown}` is passed to `{script}`; gofer's own options come before the command"
+
+
+def _mentions(path: Path, option: str) -> bool:
+    """Whether the text of the script has the option. Long ones may be written as names, as in a dataclass."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_SCRIPT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return True
+    name = option.lstrip("-")
+    if len(name) == 1:
+        return f'"{option}"' in text or f"'{option}'" in text or f"{option})" in text
+    return name in text or name.replace("-", "_") in text
 
 
 def read_tags(texts: Iterable[str]) -> dict[str, str]:

@@ -77,6 +77,21 @@ def _words(line: str) -> list[str]:
         ("-c c1 summary", "target show -c c1"),
         ("view portal eus-v100 --browse", "view portal eus-v100 --browse"),
         ("view log 9qd", "view log 9qd"),
+        ("ps", "list runs"),
+        ("-c lab ps --json", "list runs -c lab --json"),
+        ("status", "list runs"),
+        ("status 9qd", "query 9qd"),
+        ("show --json 9qd", "query --json 9qd"),
+        ("stop 9qd", "abort 9qd"),
+        ("kill 9qd 9qe", "abort 9qd 9qe"),
+        ("log -f 9qd", "logs -f 9qd"),
+        ("help", "--help"),
+        ("help submit", "submit --help"),
+        ("help list runs", "list runs --help"),
+        ("help stop", "abort --help"),
+        ("-n 2 help submit", "submit -n 2 --help"),
+        ("submit help", "submit help"),
+        ("submit kill 9qd", "submit kill 9qd"),
     ],
 )
 def test_words_are_put_in_order(typed: str, meant: str) -> None:
@@ -109,6 +124,12 @@ def test_missing_features_of_initc_are_reported() -> None:
     assert "each node runs `compile.aml.sh`" in (remark(["-c", "c1", "initc"]) or "")
     assert remark(["submit", "initc"]) is None
     assert remark([]) is None
+
+
+def test_words_of_other_tools_are_reported_with_those_of_gofer() -> None:
+    assert remark(["stop", "9qd"]) == "note: `gofer stop` is `gofer abort`"
+    assert remark(["-c", "lab", "ps"]) == "note: `gofer ps` is `gofer list`"
+    assert remark(["submit", "kill", "9qd"]) is None
 
 
 def test_the_variable_is_the_one_that_the_set_up_reads() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gofer.cli.commands.runs.submit import command
-from gofer.cli.request import build_request, read_environment, read_tags
+from gofer.cli.request import build_request, misplaced_option, read_environment, read_tags
 from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
 from gofer.ops.submission.submit import SubmitRequest
@@ -87,3 +87,27 @@ def test_a_tag_needs_a_name() -> None:
 )
 def test_outputs_to_send_while_it_runs(words: tuple[str, ...], sync: tuple[str, ...] | None) -> None:
     assert build_request(_parsed(*words, "ls")).flags.sync == sync
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("python train.py -n 2", "`-n 2` is passed to `train.py`"),
+        ("python -u train.py data --gpus=2", "`--gpus=2` is passed to `train.py`"),
+        ("bash run.sh -f", "`-f` is passed to `run.sh`"),
+        ("./run.sh --time-limit 2h", "`--time-limit 2h` is passed to `./run.sh`"),
+        ("python knows.py --gpus 2", None),
+        ("python knows.py --time-limit 2h", None),
+        ("python train.py --lr 1 -n 2", None),
+        ("python missing.py -n 2", None),
+        ("python -c pass -n 2", None),
+        ("sort -n 2", None),
+        ("python train.py", None),
+    ],
+)
+def test_an_option_of_gofer_after_the_command_is_named(words: str, shown: str | None, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.argv)\n")
+    (tmp_path / "run.sh").write_text('python train.py "$@"\n')
+    (tmp_path / "knows.py").write_text('parser.add_argument("--gpus")\nclass Args:\n    time_limit: str\n')
+    note = misplaced_option(words.split(), tmp_path)
+    assert note == (shown and f"note: {shown}; gofer's own options come before the command")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,31 @@ from gofer.errors import CheckFailed
 from gofer.node.code.project_environments import is_environment
 from gofer.ops.submission.code import workdir
 from gofer.ops.submission.left_out import advise_include
-from gofer.text import did_you_mean, quote_word
+from gofer.text import did_you_mean, quote_command, quote_word
 
 if TYPE_CHECKING:
     from gofer.model.job import Job
     from gofer.ops.session import Session
     from gofer.snapshot.summary import Snapshot
 
+# A text with one of these is a line for a shell.
+_SHELL_SIGNS = "|&;<>$`*?\n"
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+# Commands that only a shell has. Some of them are also programs on some machines, and are then started.
+_BUILTIN_WORDS = """
+    . alias bg bind builtin cd command declare dirs disown enable eval exec exit export fg getopts hash help
+    history jobs let local logout popd pushd read readonly return set shift shopt source suspend times trap
+    type typeset ulimit umask unalias unset wait
+"""
+_BUILTINS = frozenset(_BUILTIN_WORDS.split())
+# A mistyped program is compared with these and with the programs of the active environment: a name that is
+# near in all of /usr/bin is rarely the one that was meant.
+_COMMON = (
+    *("python", "python3", "torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "jupyter"),
+    *("bash", "sh", "uv", "pip", "pip3", "conda", "make", "git", "rsync", "sleep", "echo", "nvidia-smi"),
+    *("pytest", "node", "npm", "java", "cargo", "docker", "tensorboard", "hostname"),
+)
 
 
 def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Job:
@@ -43,7 +60,7 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
     if placeholders([program]):
         return job
     if local:
-        _check_program(job.command, base, session.folder, search)
+        _check_program(job.command, base, session.folder, session.environ)
     script = script_of(job.command)
     if script is not None and not placeholders([script]):
         _check_script(script, base)
@@ -94,9 +111,9 @@ def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple
     even an executable file that is named without a slash, or a file that does not exist.
     """
     word = command[0]
-    if not word.endswith(".py"):
-        return command
     path = here / word
+    if not word.endswith(".py") or (" " in word and not path.exists()):
+        return command
     if "/" in word:
         is_program = path.is_file() and os.access(path, os.X_OK)
     else:
@@ -104,9 +121,11 @@ def with_interpreter(command: tuple[str, ...], here: Path, search: str) -> tuple
     return command if is_program else ("python", *command)
 
 
-def _check_program(command: tuple[str, ...], here: Path | None, typed_in: Path, search: str) -> None:
+def _check_program(
+    command: tuple[str, ...], here: Path | None, typed_in: Path, environ: Mapping[str, str]
+) -> None:
     """CheckFailed when the first word is not a program. `typed_in` is the folder of the person."""
-    program = command[0]
+    program, search = command[0], environ.get("PATH", os.defpath)
     if "/" in program:
         path = _locate("program", program, here)
         if not os.path.exists(path):  # False also for a name that is too long for a file system
@@ -115,35 +134,87 @@ def _check_program(command: tuple[str, ...], here: Path | None, typed_in: Path, 
         if not os.access(path, os.X_OK):
             raise CheckFailed(f"the program `{program}` cannot be executed", hint=f"`chmod +x {program}`")
     elif locate(program, search) is None:
+        what = f"there is no program `{program}`"
+        if program in _BUILTINS:
+            what = f"`{program}` is a shell builtin and not a program"
         raise CheckFailed(
-            f"there is no program `{program}`",
+            what,
             hint=_other_form(command, typed_in)
-            or did_you_mean(program, _programs(search))
+            or _conda(program, environ)
+            or did_you_mean(program, _likely_programs(search, environ))
             or "is its environment active? A file of this folder is written `./NAME`",
         )
 
 
 def _other_form(command: tuple[str, ...], here: Path) -> str | None:
-    """How the command is written for gofer, if its first word is meant for a shell or is a file of the folder
+    """How the command is written for gofer, if its first word is for a shell or is a file of the folder
     `here`; else None.
     """
-    program = command[0]
+    program, more = command[0], command[1:]
+    if program == "help" and not more:
+        return "`gofer submit --help` shows the options of submit"
     if _ASSIGNMENT.fullmatch(program):
-        return f"no shell reads the command; a variable is an option before it: `-e {quote_word(program)}`"
+        return f"no shell reads the command; a variable is an option: `{_with_variables(command)}`"
+    if program in _BUILTINS:
+        return _in_a_shell(command)
     if any(mark.isspace() for mark in program):
-        return f"the first word is the program; for a whole shell command write `sh -c {quote_word(program)}`"
+        return f"the first word is the program; {_unquoted(program) if not more else _shell_line(program)}"
     if os.path.isfile(here / program):  # False also for a name that is too long
-        return f"a file of this folder is written `{quote_word('./' + program)}`"
+        is_script = program.endswith((".sh", ".bash")) and not os.access(here / program, os.X_OK)
+        words = ["bash", *command] if is_script else [f"./{program}", *more]
+        line = f"a file of this folder is written `{quote_word('./' + program)}`"
+        return f"{line}: `gofer submit {quote_command(words)}`" if is_script else line
     return None
 
 
-def _programs(search: str) -> list[str]:
-    found: list[str] = []
-    for folder in search.split(os.pathsep):
-        try:
-            found += os.listdir(folder)
-        except OSError:
-            continue
+def _with_variables(command: tuple[str, ...]) -> str:
+    """The line with the assignments before the command as options."""
+    count = next((at for at, word in enumerate(command) if not _ASSIGNMENT.fullmatch(word)), len(command))
+    options = " ".join(f"-e {quote_word(word)}" for word in command[:count])
+    return f"gofer submit {options} {quote_command(command[count:]) or 'COMMAND'}"
+
+
+def _in_a_shell(command: tuple[str, ...]) -> str:
+    """The line that a shell runs, for a command that begins with a builtin of the shell."""
+    assigned = [word for word in command[1:] if _ASSIGNMENT.fullmatch(word)]
+    if command[0] in ("export", "declare", "set") and assigned:
+        options = " ".join(f"-e {quote_word(word)}" for word in assigned)
+        return f"a variable is an option: `gofer submit {options} COMMAND`"
+    line = quote_command(command)
+    if not any(sign in line for sign in ("&&", ";")):
+        line += " && COMMAND"
+    return _shell_line(line)
+
+
+def _unquoted(text: str) -> str:
+    """The line for a command that was typed as one word, with or without signs of a shell."""
+    if any(sign in text for sign in _SHELL_SIGNS):
+        return _shell_line(text)
+    return f"without the quotes: `gofer submit {' '.join(text.split())}`"
+
+
+def _shell_line(text: str) -> str:
+    return f"for a shell line write `gofer submit bash -c {quote_word(text)}`"
+
+
+def _conda(program: str, environ: Mapping[str, str]) -> str | None:
+    """A hint for conda and its kin, which a shell often has only as a function."""
+    if program not in ("conda", "mamba", "micromamba"):
+        return None
+    path = environ.get("CONDA_EXE" if program == "conda" else "MAMBA_EXE")
+    if path:
+        return f"`{program}` is a function of your shell; its program is `{quote_word(path)}`"
+    return "activate the environment, then submit the command itself: the run gets your environment"
+
+
+def _likely_programs(search: str, environ: Mapping[str, str]) -> list[str]:
+    """The programs that a person may have mistyped: common ones, and those of the active environment."""
+    found = [name for name in _COMMON if locate(name, search) is not None]
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        folder = environ.get(variable)
+        if folder:
+            with suppress(OSError):
+                found += os.listdir(os.path.join(folder, "bin"))
     return found
 
 

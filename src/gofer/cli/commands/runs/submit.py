@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,7 @@ from gofer.cli.output.done import record_done, write_result
 from gofer.cli.output.follow import follow_to_end, wait_to_end
 from gofer.cli.output.run_json import print_run
 from gofer.cli.output.screen import CLOSED_PIPE, confirmation_prompt, print_message, print_nothing
-from gofer.cli.request import build_request
+from gofer.cli.request import build_request, misplaced_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.target_views import page_of
@@ -34,6 +35,8 @@ def run(**given: Any) -> int:
     if given["command"] == ("ssh",):
         return hold(given)
     request = build_request(given)
+    if not given["quiet"] and (note := misplaced_option(given["command"], Path.cwd())):
+        print_message(note)
     with Session(
         target=given["target"],
         emit=print_nothing if given["quiet"] else print_message,
