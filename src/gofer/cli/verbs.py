@@ -49,7 +49,7 @@ VERB_GROUPS: dict[str, Table] = {
     },
     "Settings": {
         "init": ("settings.init", "Prepare this folder: write gofer.yaml and send the code", ()),
-        "config": ("", "Show the settings and where each comes from", ()),
+        "config": ("", "Show, check and change the settings", ()),
         "secret": ("", "Save secret values outside files and records", ()),
         "doctor": ("settings.doctor", "Check that gofer works on this machine", ()),
         "prune": ("settings.prune", "Remove files that no run needs", ()),
@@ -74,6 +74,12 @@ NOUNS: dict[str, Table] = {
     },
     "config": {
         "show": ("settings.config:show_command", "Show every setting, its value and its origin", ()),
+        "get": ("settings.config_edit:get_command", "Print the value of a setting", ()),
+        "set": ("settings.config_edit:set_command", "Set a key in a file of settings", ()),
+        "unset": ("settings.config_edit:unset_command", "Remove a key from a file of settings", ()),
+        "edit": ("settings.config_edit:edit_command", "Open a file of settings in an editor", ()),
+        "check": ("settings.config_edit:check_command", "Print every error of the files of settings", ()),
+        "path": ("settings.config_edit:path_command", "Print the path of a file of settings", ()),
         "import": (
             "settings.config:import_command",
             "Convert files of older tools to gofer.yaml",

@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import inspect
 
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
+from gofer.config.problems import STRICT, Problems
 from gofer.config.references import holds_reference, references
 from gofer.errors import ConfigError, UsageError
 from gofer.text import did_you_mean, parse_duration_s
@@ -186,12 +187,16 @@ def struct_type(struct: type) -> inspect.StructType:
 class Decoder:
     """Decodes nodes. Without `resolve` it only checks: a value that depends on a reference becomes None.
 
-    With `partial` a missing key is no error, since another file may have it, and no Struct is made.
+    With `partial` a missing key is no error, since another file may have it, and no Struct is made. Each key
+    is a step of `problems`.
     """
 
-    def __init__(self, resolve: Resolve | None = None, *, partial: bool = False) -> None:
+    def __init__(
+        self, resolve: Resolve | None = None, *, partial: bool = False, problems: Problems = STRICT
+    ) -> None:
         self._resolve = resolve
         self._partial = partial
+        self._problems = problems
         self._deferred = False
 
     def value(self, node: Node, annotated: inspect.Type, key: str) -> Any:
@@ -214,8 +219,9 @@ class Decoder:
         self, entries: Mapping[str, Node], kind: inspect.StructType, key: str, place: ValueOrigin
     ) -> Any:
         """An instance of the Struct; None when only checking and a value could not be known."""
+        before = len(self._problems.found)
         values = self.fields(entries, kind, key, place)
-        if self._deferred or self._partial:
+        if self._deferred or self._partial or len(self._problems.found) > before:
             return None
         try:
             return kind.cls(**values)
@@ -229,12 +235,14 @@ class Decoder:
         known = {field.encode_name: field for field in kind.fields}
         values = {}
         for name, node in entries.items():
-            if name not in known:
-                raise unknown_key(name, node.place, inside=key, known=known)
-            values[known[name].name] = self.value(node, known[name].type, f"{key}.{name}" if key else name)
+            with self._problems:
+                if name not in known:
+                    raise unknown_key(name, node.place, inside=key, known=known)
+                path = f"{key}.{name}" if key else name
+                values[known[name].name] = self.value(node, known[name].type, path)
         for name, field in known.items():
             if field.required and name not in entries and not self._partial:
-                raise ConfigError(f"`{key}` needs the key `{name}`", where=place.where)
+                self._problems.add(ConfigError(f"`{key}` needs the key `{name}`", where=place.where))
         return values
 
     def _one_of(self, node: Node, kind: inspect.UnionType, key: str) -> Any:
@@ -244,18 +252,24 @@ class Decoder:
         # Text accepts anything, so it is tried last.
         fitting.sort(key=lambda one: isinstance(without_metadata(one)[0], inspect.StrType))
         for choice in fitting[:-1]:
+            attempt = Decoder(self._resolve, partial=self._partial)
             try:
-                return self.value(node, choice, key)
+                value = attempt.value(node, choice, key)
             except ConfigError:
                 continue
+            self._deferred |= attempt._deferred
+            return value
         if not fitting:
             raise wrong_type(node, kind, key)
         return self.value(node, fitting[-1], key)
 
     def _dict(self, entries: Mapping[str, Node], kind: inspect.DictType, key: str) -> dict[str, Any]:
+        values = {}
         for name, node in entries.items():
-            check_name(name, kind, key, node.place)
-        return {name: self.value(node, kind.value_type, f"{key}.{name}") for name, node in entries.items()}
+            with self._problems:
+                check_name(name, kind, key, node.place)
+                values[name] = self.value(node, kind.value_type, f"{key}.{name}")
+        return values
 
     def _scalar(self, node: Scalar, annotated: inspect.Type, key: str) -> Any:
         kind, extra = without_metadata(annotated)
@@ -275,14 +289,15 @@ class Decoder:
 
 def check_name(name: str, kind: inspect.DictType, key: str, place: ValueOrigin) -> None:
     """ConfigError when `name` cannot be a name in that map."""
-    rule, _ = without_metadata(kind.key_type)
+    rule, extra = without_metadata(kind.key_type)
+    form = extra.get("form", "another name")
     pattern, longest = getattr(rule, "pattern", None), getattr(rule, "max_length", None)
     # `$` of a regular expression also matches before a last newline, which no name may end with.
     if (pattern and not re.search(pattern.replace("$", r"\Z"), name)) or (longest and len(name) > longest):
         raise ConfigError(
             f"{excerpt(name)} cannot be a name in `{key}`",
             where=place.where,
-            hint=f"a name here matches `{pattern}` and has at most {longest} characters",
+            hint=f"write {form}, of at most {longest} characters",
         )
 
 

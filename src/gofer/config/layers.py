@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
+from gofer.config.problems import STRICT, Problems
 from gofer.config.stores import check_store_entry
 from gofer.config.targets import check_store, read_target
 from gofer.text import did_you_mean
@@ -118,7 +119,7 @@ def join_targets(lower: Node | None, upper: Node | None) -> Node | None:
     return merged(Table(kept, BUILT_IN), upper)
 
 
-def check_joined(settings: Settings, kinds: Kinds) -> None:
+def check_joined(settings: Settings, kinds: Kinds, problems: Problems = STRICT) -> None:
     """ConfigError for mistakes that show only in the combined settings: missing keys, kinds, names of
     stores.
     """
@@ -129,15 +130,21 @@ def check_joined(settings: Settings, kinds: Kinds) -> None:
 
     stores = table(settings.section("stores"))
     for name, node in stores.items():
-        Decoder().value(node, struct_type(StoreSection), f"stores.{name}")
-        check_store_entry(name, table(node))
+        with problems:
+            Decoder(problems=problems).value(node, struct_type(StoreSection), f"stores.{name}")
+            check_store_entry(name, table(node), problems)
     for name, node in table(settings.section("folders")).items():
-        Decoder().value(node, struct_type(FolderSection), f"folders.{name}")
-        check_store(f"folders.{name}", node, stores)
+        with problems:
+            Decoder(problems=problems).value(node, struct_type(FolderSection), f"folders.{name}")
+            check_store(f"folders.{name}", node, stores)
     for name, node in table(settings.section("dockers")).items():
-        check_docker(name, node)
+        with problems:
+            check_docker(name, node)
     for name, node in table(settings.section("targets")).items():
-        read_target(name, node, kinds)
-        check_store(f"targets.{name}", node, stores)
+        with problems:
+            read_target(name, node, kinds, problems=problems)
+        with problems:
+            check_store(f"targets.{name}", node, stores)
         for folder, inner in table(table(node).get("folders")).items():
-            check_store(f"targets.{name}.folders.{folder}", inner, stores)
+            with problems:
+                check_store(f"targets.{name}.folders.{folder}", inner, stores)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class ValueOrigin(NamedTuple):
@@ -39,7 +39,7 @@ class Scalar(NamedTuple):
     @property
     def is_null(self) -> bool:
         """Nothing, `~` or `null`, unquoted."""
-        return self.plain and self.text in _NULLS
+        return self.plain and self.text in NULLS
 
 
 class Items(NamedTuple):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gofer.config.document import read_document
+from gofer.config.document import display, parse_document, read_document
 from gofer.config.nodes import Items, Node, Scalar, Table, is_null
+from gofer.config.problems import STRICT, Problems
 from gofer.errors import ConfigError
 
 PROJECT_FILE = "gofer.yaml"
@@ -57,22 +58,44 @@ def is_common_ground(folder: Path, home: Path) -> bool:
         return True
 
 
-def read_files(path: Path) -> dict[Path, Table]:
-    """The checked keys of a file and of the files that it extends, by their paths: the weakest file first.
-
-    ConfigError for a file that is wrong, absent, or extends itself.
+class FileReader:
+    """Reads files of settings. The errors of each file and key are steps of `problems`. `texts` are read
+    instead of the files of these paths.
     """
-    found: dict[Path, Table] = {}
-    _read_extended(path, (), found)
-    return found
 
+    def __init__(self, problems: Problems = STRICT, texts: Mapping[Path, str] | None = None) -> None:
+        self.problems = problems
+        self.texts = texts or {}
 
-def _read_extended(path: Path, above: tuple[Path, ...], found: dict[Path, Table]) -> None:
-    entries = read_file(path)
-    node = entries.entries.get("extends")
-    for name in node.items if isinstance(node, Items) else [node] if node is not None else []:
-        if not isinstance(name, Scalar):
-            continue  # `read_file` has refused anything else
+    def has(self, path: Path) -> bool:
+        """Whether there is such a file, or a text instead of it."""
+        return path in self.texts or os.path.lexists(path)
+
+    def read(self, path: Path) -> dict[Path, Table]:
+        """The checked keys of a file and of the files that it extends, by their paths: the weakest file
+        first.
+
+        ConfigError for a file that is wrong, absent, or extends itself.
+        """
+        found: dict[Path, Table] = {}
+        with self.problems:
+            self._read_extended(path, (), found)
+        return found
+
+    def _read_extended(self, path: Path, above: tuple[Path, ...], found: dict[Path, Table]) -> None:
+        if path in self.texts:
+            document = parse_document(self.texts[path], source=path.name, path=display(path))
+        else:
+            document = read_document(path)
+        entries = check_file(document, self.problems)
+        node = entries.entries.get("extends")
+        for name in node.items if isinstance(node, Items) else [node] if node is not None else []:
+            if isinstance(name, Scalar):  # `check_file` has refused anything else
+                with self.problems:
+                    self._extend(path, name, above, found)
+        found[path] = entries
+
+    def _extend(self, path: Path, name: Scalar, above: tuple[Path, ...], found: dict[Path, Table]) -> None:
         other = Path(os.path.normpath(path.parent / os.path.expanduser(name.text)))
         if other in (*above, path):
             circle = " extends ".join(f"`{one.name}`" for one in (*above, path, other))
@@ -81,11 +104,10 @@ def _read_extended(path: Path, above: tuple[Path, ...], found: dict[Path, Table]
             hint = "a relative path starts in the folder of the file that names it"
             raise ConfigError(f"`extends`: there is no file `{other}`", where=name.place.where, hint=hint)
         if other not in found:
-            _read_extended(other, (*above, path), found)
-    found[path] = entries
+            self._read_extended(other, (*above, path), found)
 
 
-def read_file(path: Path) -> Table:
+def check_file(document: Table, problems: Problems) -> Table:
     """The checked keys of one file; ConfigError with file and line. The options of targets are checked
     later.
     """
@@ -93,32 +115,33 @@ def read_file(path: Path) -> Table:
     from gofer.config.decode import Decoder, struct_type, unknown_key
     from gofer.config.sections import FileSection
 
-    document = read_document(path)
     # A heading with nothing under it sets nothing.
     entries = {name: node for name, node in document.entries.items() if not is_null(node)}
     shape = struct_type(FileSection)
     known = {"targets", *(field.encode_name for field in shape.fields)}
     for name, node in entries.items():
         if name not in known:
-            raise unknown_key(name, node.place, inside="", known=known)
-    plain = {name: node for name, node in entries.items() if name != "targets"}
-    Decoder(partial=True).fields(plain, shape, "", document.place)
+            problems.add(unknown_key(name, node.place, inside="", known=known))
+    plain = {name: node for name, node in entries.items() if name in known and name != "targets"}
+    Decoder(partial=True, problems=problems).fields(plain, shape, "", document.place)
     if "targets" in entries:
-        _check_targets(entries["targets"])
+        with problems:
+            _check_targets(entries["targets"], problems)
     return Table(entries, document.place)
 
 
-def _check_targets(targets: Node) -> None:
+def _check_targets(targets: Node, problems: Problems) -> None:
     from gofer.config.decode import check_name  # slow to load, as above
     from gofer.config.sections import ENTRIES
 
     if not isinstance(targets, Table):
         raise ConfigError("`targets` must be a map", where=targets.place.where)
     for name, node in targets.entries.items():
-        check_name(name, ENTRIES, "targets", node.place)
-        if not isinstance(node, Table):
-            hint = f"write `{name}: {{kind: local}}`"
-            raise ConfigError(f"`targets.{name}` must be a map", where=node.place.where, hint=hint)
+        with problems:
+            check_name(name, ENTRIES, "targets", node.place)
+            if not isinstance(node, Table):
+                hint = f"write `{name}: {{kind: local}}`"
+                raise ConfigError(f"`targets.{name}` must be a map", where=node.place.where, hint=hint)
 
 
 class CodeFolder(NamedTuple):

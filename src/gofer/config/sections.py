@@ -53,9 +53,24 @@ SomeSize: TypeAlias = Annotated[
 Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
 
-VariableName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)", max_length=255)]
-TagName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]+$(?!\n)", max_length=100)]
-EntryName: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=100)]
+VariableName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)",
+        max_length=255,
+        extra={"form": "letters, digits and `_`, without a digit at the start"},
+    ),
+]
+TagName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_.-]+$(?!\n)",
+        max_length=100,
+        extra={"form": "letters, digits, `_`, `.` and `-`"},
+    ),
+]
+_ENTRY_FORM = {"form": "letters, digits, `_`, `.` and `-`, with a letter or a digit at the start"}
+EntryName: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN, max_length=100, extra=_ENTRY_FORM)]
 # A name set to nothing removes what a farther file set.
 Variables: TypeAlias = dict[VariableName, str | None]
 Tags: TypeAlias = dict[TagName, Verbatim | None]
@@ -285,6 +300,6 @@ IGNORE = msgspec.inspect.type_info(Words)
 DEFAULT_GPUS = msgspec.inspect.type_info(Gpus)
 # What a name in `targets` may look like, for the decoder.
 ENTRIES = msgspec.inspect.DictType(
-    key_type=msgspec.inspect.StrType(pattern=NAME_PATTERN, max_length=100),
+    key_type=msgspec.inspect.type_info(EntryName),
     value_type=msgspec.inspect.AnyType(),
 )

@@ -27,10 +27,10 @@ from gofer.config.paths import Paths, home_folder
 from gofer.config.project import (
     PROJECT_FILE,
     CodeFolder,
+    FileReader,
     FindRepository,
     find_code_folder,
     find_project_file,
-    read_files,
 )
 from gofer.config.redact import remember
 from gofer.config.references import Resolver
@@ -39,7 +39,7 @@ from gofer.config.stores import StoreEntry as StoreEntry
 from gofer.config.stores import full_address, nearest_entry, read_options
 from gofer.config.target_provider import imported_store_names
 from gofer.config.targets import Target, read_target
-from gofer.errors import UnknownName
+from gofer.errors import CredentialError, UnknownName
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -254,7 +254,14 @@ class Settings:
 
     def _secret(self, name: str) -> str:
         found = self.provider.secret(name) if self.provider else None
-        return self.secrets.get(name) if found is None else found
+        if found is not None:
+            return found
+        try:
+            return self.secrets.get(name)
+        except CredentialError as error:
+            node = next((one for layer in self._layers if (one := find_reference(layer, name))), None)
+            where = f"{node.place.where}: " if node else ""
+            raise CredentialError(f"{where}{error.message}", hint=error.hint) from None
 
     def reveal(self, values: Mapping[str, str]) -> dict[str, str]:
         """The mapping with every reference resolved; what was found is masked in messages from then on."""
@@ -285,27 +292,39 @@ def load(
     kinds: Kinds,
     repository: FindRepository | None = None,
     find_targets: FindTargets | None = None,
+    reader: FileReader | None = None,
 ) -> Settings:
     """The settings for a command given in `folder`; ConfigError for anything wrong in a file, used or not.
 
     `kinds` maps each kind of target to the Struct of its options, and is not touched while no file exists.
     `repository` finds the git repository around a folder, and is called when the code folder is first used.
-    `find_targets` finds targets in the files of another tool.
+    `find_targets` finds targets in the files of another tool. `reader` collects the errors instead, where it
+    is made for that.
     """
+    reader = reader or FileReader()
     folder = Path(os.path.abspath(folder))
-    user = paths.config_file if os.path.lexists(paths.config_file) else None
-    project = find_project_file(folder, home_folder(environ))
+    user = paths.config_file if reader.has(paths.config_file) else None
+    given = next((path for path in reader.texts if path != paths.config_file), None)
+    project = given or find_project_file(folder, home_folder(environ))
     if project == user:
         project = None
     files: dict[Path, Table] = {}
     for path in (user, project):
-        files.update(read_files(path) if path else {})
+        files.update(reader.read(path) if path else {})
     layers = (built_in(paths), *files.values())
     sources = Sources(paths, folder, environ, project, user, layers, tuple(files), repository, find_targets)
     settings = Settings(sources, kinds)
     if files:
-        check_joined(settings, kinds)
+        check_joined(settings, kinds, reader.problems)
     return settings
+
+
+def find_reference(node: Node, secret: str) -> Scalar | None:
+    """The first value at or below the node that refers to the secret."""
+    if isinstance(node, Scalar):
+        return node if f"${{secret:{secret}}}" in node.text else None
+    inner = node.items if isinstance(node, Items) else tuple(node.entries.values())
+    return next((found for one in inner if (found := find_reference(one, secret))), None)
 
 
 def _texts(node: Node | None) -> list[str]:

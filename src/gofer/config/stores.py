@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gofer.config.nodes import Node, Scalar
+from gofer.config.nodes import Node, Scalar, ValueOrigin
+from gofer.config.problems import STRICT, Problems
 from gofer.config.redact import remember
-from gofer.config.references import references
+from gofer.config.references import holds_reference, references
 from gofer.errors import ConfigError, UsageError
 
 # These give access to the data: in a settings file they must be references, never the value itself.
@@ -22,7 +23,13 @@ _KEYS_OF = {
     "gs": ("key", "endpoint"),
     "file": (),
     "memory": (),
+    "ssh": (),
 }
+
+
+_ADDRESSES = (
+    "write `file:///shared/folder`, `az://container/prefix`, `s3://bucket/prefix` or `gs://bucket/prefix`"
+)
 
 
 class StoreOptions(NamedTuple):
@@ -111,24 +118,44 @@ def _parts(url: str) -> tuple[str, str]:
     return scheme, rest.partition("/")[0]
 
 
-def check_store_entry(name: str, entries: Mapping[str, Node]) -> None:
-    """ConfigError for an option that this kind of store does not have, and for a secret in plain text."""
-    url = entries["url"]
+def check_store_entry(name: str, entries: Mapping[str, Node], problems: Problems = STRICT) -> None:
+    """ConfigError for an address of no kind of store, for an option that this kind of store does not have,
+    and for a secret in plain text.
+    """
+    url = entries.get("url")
     text = url.text if isinstance(url, Scalar) else ""
-    if "${secret:" in text:
-        why = "an address is part of each run's record"
-        raise ConfigError(f"`stores.{name}.url` must not hold a secret: {why}", where=url.place.where)
     scheme = text.partition("://")[0]
+    if url is not None:
+        with problems:
+            _check_address(name, text, url.place)
     for key, node in entries.items():
-        if key != "url" and scheme in _KEYS_OF and key not in _KEYS_OF[scheme]:
-            known = ", ".join(f"`{one}`" for one in _KEYS_OF[scheme]) or "none"
-            hint = f"a store at `{scheme}://…` takes {known} beside `url`"
-            raise ConfigError(f"`stores.{name}.{key}` means nothing here", where=node.place.where, hint=hint)
-        if key == "profile" and (beside := [one for one in ("key", "sas") if one in entries]):
-            why = f"the store is opened by its `{beside[0]}`, not by a login"
-            raise ConfigError(f"`stores.{name}.profile` means nothing here: {why}", where=node.place.where)
-        if key in SECRET_KEYS and isinstance(node, Scalar) and not node.is_null:
-            check_secret("stores", name, key, node)
+        with problems:
+            if key != "url" and scheme in _KEYS_OF and key not in _KEYS_OF[scheme]:
+                known = ", ".join(f"`{one}`" for one in _KEYS_OF[scheme]) or "none"
+                hint = f"a store at `{scheme}://…` takes {known} beside `url`"
+                raise ConfigError(
+                    f"`stores.{name}.{key}` means nothing here", where=node.place.where, hint=hint
+                )
+            if key == "profile" and (beside := [one for one in ("key", "sas") if one in entries]):
+                why = f"the store is opened by its `{beside[0]}`, not by a login"
+                raise ConfigError(
+                    f"`stores.{name}.profile` means nothing here: {why}", where=node.place.where
+                )
+            if key in SECRET_KEYS and isinstance(node, Scalar) and not node.is_null:
+                check_secret("stores", name, key, node)
+
+
+def _check_address(name: str, url: str, place: ValueOrigin) -> None:
+    if "${secret:" in url:
+        why = "an address is part of each run's record"
+        raise ConfigError(f"`stores.{name}.url` must not hold a secret: {why}", where=place.where)
+    scheme, mark, _ = url.partition("://")
+    if mark and not holds_reference(scheme) and scheme not in _KEYS_OF:
+        raise ConfigError(
+            f"`stores.{name}.url`: no kind of store has addresses that begin with `{scheme}://`",
+            where=place.where,
+            hint=_ADDRESSES,
+        )
 
 
 def check_secret(section: str, name: str, key: str, node: Scalar) -> None:

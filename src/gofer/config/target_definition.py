@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.config.layers import built_in
 from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, table
-from gofer.config.project import read_files
+from gofer.config.project import FileReader
 from gofer.config.redact import is_sensitive, mask
 from gofer.config.references import references
 from gofer.config.settings import Settings, Sources
@@ -121,7 +121,7 @@ def defined_settings(
         _PLACE,
     )
     user = paths.config_file if paths.config_file.exists() else None
-    lower = [built_in(paths), *(read_files(user).values() if user else ())]
+    lower = [built_in(paths), *(FileReader().read(user).values() if user else ())]
     layers = (*(_without(layer, definition) for layer in lower), nearest)
     sources = Sources(paths, Path(definition.project), environ, None, user, layers, find_targets=find_targets)
     return Settings(sources, kinds)

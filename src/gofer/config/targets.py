@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.nodes import Node, Scalar, ValueOrigin, is_null, table
+from gofer.config.problems import STRICT, Problems
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 
@@ -31,7 +32,13 @@ class Target(NamedTuple):
     place: ValueOrigin
 
 
-def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], str] | None = None) -> Target:
+def read_target(
+    name: str,
+    node: Node,
+    kinds: Kinds,
+    resolve: Callable[[str], str] | None = None,
+    problems: Problems = STRICT,
+) -> Target:
     """The target with all its options; ConfigError with file and line.
 
     Without `resolve` the target is only checked, and `options` may be missing.
@@ -44,8 +51,9 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     kind = _kind(key, node, kinds)
     known = {word: value for word, value in entries.items() if word not in OWN_KEYS}
     shape = struct_type(kinds[kind])
-    _check_keys(known, shape, key)
-    options = Decoder(resolve).struct(known, shape, key, node.place)
+    _check_keys(known, shape, key, problems)
+    known = {word: value for word, value in known.items() if word in _words(shape)}
+    options = Decoder(resolve, problems=problems).struct(known, shape, key, node.place)
     shapes = {
         "job": struct_type(JobSection),
         "folders": FOLDERS,
@@ -55,7 +63,8 @@ def read_target(name: str, node: Node, kinds: Kinds, resolve: Callable[[str], st
     for word, kind_of_it in shapes.items():
         given = entries.get(word)
         if given is not None and not is_null(given):
-            Decoder().value(given, kind_of_it, f"{key}.{word}")
+            with problems:
+                Decoder(problems=problems).value(given, kind_of_it, f"{key}.{word}")
     store = _word(entries.get("store"), f"{key}.store") or "default"
     return Target(name, kind, store, options, entries.get("job"), node.place)
 
@@ -97,10 +106,16 @@ def _word(node: Node | None, key: str) -> str | None:
     return node.text
 
 
-def _check_keys(options: Mapping[str, Node], shape: msgspec.inspect.StructType, key: str) -> None:
+def _words(shape: msgspec.inspect.StructType) -> list[str]:
+    return [field.encode_name for field in shape.fields]
+
+
+def _check_keys(
+    options: Mapping[str, Node], shape: msgspec.inspect.StructType, key: str, problems: Problems
+) -> None:
     from gofer.config.decode import unknown_key  # slow to load, as above
 
-    known = [field.encode_name for field in shape.fields]
+    known = _words(shape)
     for name, node in options.items():
         if name not in known:
-            raise unknown_key(name, node.place, inside=key, known=[*known, *OWN_KEYS])
+            problems.add(unknown_key(name, node.place, inside=key, known=[*known, *OWN_KEYS]))

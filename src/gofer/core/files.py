@@ -24,16 +24,20 @@ def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def write_whole(path: str, data: bytes, *, mode: int = 0o644, durable: bool = False) -> None:
+def write_whole(
+    path: str, data: bytes, *, mode: int = 0o644, durable: bool = False, exact_mode: bool = False
+) -> None:
     """Replace the file in one step: a reader sees the old or the new contents, whatever is killed.
 
-    The temporary file is always a new file with a name that nobody can guess. So a link that somebody else
-    put into the folder is never followed.
+    With `exact_mode` the umask does not change the mode. The temporary file is always a new file with a name
+    that nobody can guess. So a link that somebody else put into the folder is never followed.
     """
     temporary = f"{path}.{os.getpid()}-{os.urandom(6).hex()}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         try:
+            if exact_mode:
+                os.fchmod(fd, mode)
             write_all(fd, data)
             if durable:
                 os.fsync(fd)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from gofer.config.nodes import ValueOrigin
 from gofer.config.redact import MASK, is_sensitive
 from gofer.config.references import holds_reference
 from gofer.config.sections import NAME_PATTERN
+from gofer.config.yaml_text import Entry as Entry
+from gofer.config.yaml_text import Value as Value
 from gofer.errors import ConfigError
 from gofer.importers.account import mask_token
 from gofer.importers.keys import Finding, Sheet, SheetKeys, without
-
-Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
-Entry: TypeAlias = dict[str, Value]
 
 # Shorter ones stand by chance in many a text.
 _SHORTEST = 8

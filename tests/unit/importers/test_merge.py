@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from unit.importers.shop import Shop, text_of
 
 from gofer.config.document import parse_document
+from gofer.config.yaml_text import clashes, join, plain
 from gofer.errors import ConfigError
-from gofer.importers.writer import clashes, join, plain
 
 NEW: dict[str, Any] = {
     "targets": {"eus": {"kind": "azureml", "job": {"env": {"A": "1"}}}},

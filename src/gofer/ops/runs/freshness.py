@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.core.states import State
-from gofer.errors import CredentialError, GoferError
+from gofer.errors import ConfigError, CredentialError, GoferError
 from gofer.ops.messages import Hint, Warning
 from gofer.text import format_duration
 from gofer.tracking.query import Filter, Query
@@ -62,5 +62,7 @@ def _refresh(session: Session, rows: Sequence[RunRow] | None, example: RunRow) -
 def _warn(session: Session, stale: StaleLedger) -> None:
     age = format_duration(stale.age_s)
     session.emit(Warning(f"{stale.error.message}; showing the state from {age} ago"))
-    if isinstance(stale.error, CredentialError) and stale.error.hint:
+    if isinstance(stale.error, ConfigError):
+        session.emit(Hint("`gofer config check` lists every error of the settings"))
+    elif isinstance(stale.error, CredentialError) and stale.error.hint:
         session.emit(Hint(f"{stale.error.hint}"))

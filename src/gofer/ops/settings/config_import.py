@@ -17,13 +17,14 @@ from gofer.config.jobs import read_job_file
 from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
 from gofer.config.project import PROJECT_FILE
 from gofer.config.settings import load
+from gofer.config.settings_file import write_settings
 from gofer.config.targets import OWN_KEYS, read_target
+from gofer.config.yaml_text import clashes, commented, join, plain, section, to_yaml
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.aml import find_aml
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.file_reader import import_files
 from gofer.importers.keys import Finding
-from gofer.importers.writer import clashes, commented, join, plain, section, to_yaml
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
@@ -104,17 +105,7 @@ def _changed(draft: ImportDraft, out: Path, old: str, text: str) -> dict[Path, s
 def write_import(imported: Imported) -> None:
     """Write the files, each in one step; ConfigError when one cannot be written."""
     for path, text in imported.texts.items():
-        real = Path(os.path.realpath(path))
-        temporary = real.with_name(f".{real.name}.{os.getpid()}")
-        try:
-            real.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(text, encoding="utf-8")
-            if real.exists():
-                os.chmod(temporary, real.stat().st_mode & 0o7777)
-            os.replace(temporary, real)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise ConfigError(f"cannot write `{display(path)}`: {error.strerror}") from None
+        write_settings(path, text)
 
 
 def _all_kinds() -> Kinds:

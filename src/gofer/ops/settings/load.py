@@ -14,13 +14,16 @@ from gofer.snapshot.repository import find_root
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gofer.config.project import FileReader
     from gofer.config.settings import Settings
     from gofer.config.target_definition import TargetDefinition
     from gofer.ops.session import Session
 
 
-def load_settings(session: Session) -> Settings:
-    """The settings of the session's folder. ConfigError for files that cannot be read as settings."""
+def load_settings(session: Session, reader: FileReader | None = None) -> Settings:
+    """The settings of the session's folder. ConfigError for files that cannot be read as settings, unless
+    `reader` collects errors.
+    """
     return settings.load(
         session.folder,
         paths=session.paths,
@@ -28,6 +31,7 @@ def load_settings(session: Session) -> Settings:
         kinds=Kinds(),
         repository=lambda folder: find_root(folder, session.environ),
         find_targets=find_aml,
+        reader=reader,
     )
 
 

@@ -1,22 +1,28 @@
 """Writes settings as YAML in the style of a person, to a new file or into the text of an existing gofer.yaml.
 
 What a person wrote in an existing file, also comments, stays unchanged. New names go behind the existing
-ones. A name that exists with another value is a conflict and is never replaced. The result is read again and
-compared with what it should say, so that a file with an unusual layout is refused and not damaged.
+ones. `join` only adds: a name that exists with another value is a conflict and is never replaced. `put` and
+`drop` change one key. The result is read again and compared with what it should say, so that a file with an
+unusual layout is refused and not damaged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from gofer.config.document import parse_document
-from gofer.config.nodes import Items, Node, Table, is_null
+from gofer.config.nodes import NULLS, Items, Node, Table, is_null
 from gofer.errors import ConfigError
-from gofer.importers.draft import Entry, Value
 
 Plain = Any
+Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
+Entry: TypeAlias = dict[str, Value]
+
+
+class Verbatim(str):
+    """Text that is written without quotes wherever YAML reads it back as the same characters."""
 
 
 @cache
@@ -34,7 +40,16 @@ def _dumper() -> type[Any]:
         style = ("|" if "\n" in value else None) if plain else '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
+    def verbatim(dumper: yaml.SafeDumper, value: Verbatim) -> yaml.ScalarNode:
+        if not value or "\n" in value or not value.isprintable():
+            return text(dumper, str(value))
+        # With the tag that the plain text has for YAML, the writer needs no quotes to keep a tag of text.
+        tag = str(dumper.resolve(yaml.ScalarNode, str(value), (True, False)))  # type: ignore[no-untyped-call]
+        is_value = tag.rpartition(":")[2] in ("int", "float", "bool", "null", "timestamp")
+        return dumper.represent_scalar(tag if is_value else "tag:yaml.org,2002:str", str(value))
+
     Dumper.add_representer(str, text)
+    Dumper.add_representer(Verbatim, verbatim)
     return Dumper
 
 
@@ -52,8 +67,9 @@ def to_flow(value: Value) -> str:
     import yaml
 
     style: dict[str, Any] = {"default_flow_style": True, "sort_keys": False, "allow_unicode": True}
-    text = str(yaml.dump(value, Dumper=_dumper(), width=2**31, **style))
-    return text.removesuffix("...\n").strip()
+    # Inside a list, so that text of several lines stays on one line.
+    text = str(yaml.dump([value], Dumper=_dumper(), width=2**31, **style))
+    return text.strip()[1:-1]
 
 
 def indented(text: str, columns: int) -> str:
@@ -126,6 +142,115 @@ def join(text: str, new: Entry, comments: Mapping[str, str], shown: str) -> str:
     return joined
 
 
+def put(text: str, keys: Sequence[str], value: Value, shown: str) -> str:
+    """`text` with the value under the keys, in place of the value that is there; ConfigError when the layout
+    of the file does not allow it.
+    """
+    import yaml
+
+    old = plain(parse_document(text, source=shown, path=shown))
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    holder, depth = root, 0
+    while depth < len(keys) - 1 and (inner := _entry(holder, keys[depth])) is not None:
+        if isinstance(inner[1].value, str):
+            break
+        holder, depth = inner[1], depth + 1
+    found = _entry(holder, keys[depth])
+    rest: Value = value
+    for key in reversed(keys[depth + 1 :]):
+        rest = {key: rest}
+    if found is None:
+        changed = join(text, _nested(keys, value), {}, shown)
+    else:
+        edit = _in_place(text, holder, *found, rest)
+        changed = text[: edit.start] + edit.text + text[edit.end :]
+    return _checked(changed, _with(old, keys, _texts(value)), shown)
+
+
+def drop(text: str, keys: Sequence[str], shown: str) -> str:
+    """`text` without the key, and without the maps that have no other key; the same text when the key is
+    absent. ConfigError when the layout of the file does not allow it.
+    """
+    import yaml
+
+    old = plain(parse_document(text, source=shown, path=shown))
+    chain = [yaml.compose(text, Loader=yaml.SafeLoader)]
+    for key in keys:
+        found = _entry(chain[-1], key)
+        if found is None:
+            return text
+        chain.append(found[1])
+    depth = len(keys) - 1
+    while depth and len(chain[depth].value) == 1:
+        depth -= 1
+    edit = _removal(text, chain[depth], keys[depth])
+    changed = text[: edit.start] + edit.text + text[edit.end :]
+    return _checked(changed, _without(old, keys[: depth + 1]), shown)
+
+
+def _checked(text: str, wanted: Plain, shown: str) -> str:
+    if not _says(text, wanted, shown):
+        raise ConfigError(
+            f"cannot change this key of `{shown}` without rewriting other lines",
+            hint="`gofer config edit` opens the file in an editor",
+        )
+    return text
+
+
+def _entry(holder: Any, key: str) -> tuple[Any, Any] | None:
+    """The nodes of a key and its value in a map."""
+    if holder is None or isinstance(holder.value, str):
+        return None
+    pairs = [pair for pair in holder.value if isinstance(pair, tuple)]
+    return next(((name, value) for name, value in pairs if name.value == key), None)
+
+
+def _nested(keys: Sequence[str], value: Value) -> Entry:
+    first, *rest = keys
+    return {first: _nested(rest, value) if rest else value}
+
+
+def _with(old: Plain, keys: Sequence[str], value: Plain) -> Plain:
+    if not keys:
+        return value
+    entries = old if isinstance(old, dict) else {}
+    return {**entries, keys[0]: _with(entries.get(keys[0]), keys[1:], value)}
+
+
+def _without(old: Plain, keys: Sequence[str]) -> Plain:
+    entries = {key: inner for key, inner in old.items() if key != keys[0]}
+    return entries if len(keys) == 1 else {**old, keys[0]: _without(old[keys[0]], keys[1:])}
+
+
+def _in_place(text: str, holder: Any, key: Any, node: Any, value: Value) -> _Edit:
+    """The value of a key that is there, replaced by another."""
+    is_line = isinstance(node.value, str) and node.style not in ("|", ">")
+    has_lines = bool(value) if isinstance(value, (dict, list)) else "\n" in str(value)
+    if holder.flow_style or (is_line and not has_lines):
+        start, end = node.start_mark.index, node.end_mark.index
+        gap = "" if start > 0 and text[start - 1].isspace() else " "
+        return _Edit(start, end, gap + to_flow(value))
+    lines = indented(to_yaml({"x": value}), key.start_mark.column).lstrip().removeprefix("x:")
+    return _Edit(text.index(":", key.end_mark.index) + 1, _end_of_block(text, node), lines)
+
+
+def _removal(text: str, holder: Any, key: str) -> _Edit:
+    at = next(index for index, (name, _) in enumerate(holder.value) if name.value == key)
+    name, node = holder.value[at]
+    if not holder.flow_style:
+        start = text.rfind("\n", 0, name.start_mark.index) + 1
+        return _Edit(start, _end_of_block(text, node if _is_after(node, name) else name), "")
+    if at + 1 < len(holder.value):
+        return _Edit(name.start_mark.index, holder.value[at + 1][0].start_mark.index, "")
+    start = holder.value[at - 1][1].end_mark.index if at else name.start_mark.index
+    return _Edit(start, node.end_mark.index, "")
+
+
+def _is_after(node: Any, key: Any) -> bool:
+    # An alias has the place of its anchor, which is somewhere else.
+    return bool(node.start_mark.index >= key.end_mark.index)
+
+
 def _says(text: str, wanted: Plain, shown: str) -> bool:
     try:
         return bool(plain(parse_document(text, source=shown, path=shown)) == wanted)
@@ -138,6 +263,8 @@ def _texts(value: Value) -> Plain:
         return {name: _texts(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_texts(inner) for inner in value]
+    if isinstance(value, Verbatim) and value in NULLS:
+        return None if value else ""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -247,16 +374,19 @@ def _into_flow(text: str, node: Any, value: Any) -> _Edit:
 
 def _behind(text: str, node: Any, lines: str) -> _Edit:
     """Behind the last line of a block, before comments that belong to what follows."""
+    at = _end_of_block(text, node)
+    return _Edit(at, at, lines if text[:at].endswith("\n") else f"\n{lines}")
+
+
+def _end_of_block(text: str, node: Any) -> int:
+    """Where the line after the last line of a node begins, or the end of the text."""
     last = node
     while not isinstance(last.value, str) and not last.flow_style and last.value:
         final = last.value[-1]
         key, inner = final if isinstance(final, tuple) else (None, final)
-        # An alias stands where its anchor does, which is somewhere else.
-        last = key if key is not None and inner.start_mark.index < key.end_mark.index else inner
-    at = last.end_mark.index
-    if at == 0 or text[at - 1] != "\n":
-        end = text.find("\n", at)
-        if end < 0:
-            return _Edit(len(text), len(text), f"\n{lines}")
-        at = end + 1
-    return _Edit(at, at, lines)
+        last = key if key is not None and not _is_after(inner, key) else inner
+    at: int = last.end_mark.index
+    if at and text[at - 1] == "\n":
+        return at
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end + 1
