@@ -54,7 +54,7 @@ def test_gofer_alone_prints_help(tmp_path: Path) -> None:
         ("view errors", "`gofer view errors` is not a command", "`gofer why RUN`"),
         ("submit", "there is no command to run", "gofer submit python train.py"),
         ("submit -n many ls", "'many' is not a valid integer", "gofer submit --help"),
-        ("extract", "missing argument 'RUN'", "gofer extract --help"),
+        ("extract", "missing argument 'RUN'", "gofer extract RUN DIR"),
         ("-f lab submit ls", "`gofer submit` moves no data", "gofer submit -f"),
         ("-n 8 list runs", "`gofer list runs` has no option `-n`", "gofer list runs --help"),
         ("list runs --fliter a=b", "`gofer list runs` has no option `--fliter`", "did you mean `--filter`?"),

@@ -135,6 +135,16 @@ def quiet_option() -> Flag:
     return Flag("-Q --quiet", "Only print errors on stderr")
 
 
+def filter_option(help: str) -> Option:
+    """`--filter`, on the commands that choose runs; `help` says what is done with them."""
+    return Option(
+        "--filter filters",
+        f"{help}; with several filters, all of them",
+        multiple=True,
+        metavar="FILTER",
+    )
+
+
 def run_argument(*, many: bool = False, required: bool = True) -> click.Argument:
     """An argument that names a run as `gofer.ops.runs.find` reads it; where it is not required, `last`."""
     shown = "RUN…" if many else "RUN"

@@ -87,6 +87,11 @@ class Filter(NamedTuple):
     op: str
     values: tuple[str, ...]
 
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether the condition is about rows of arrays, which other filters leave out."""
+        return self.field == "group" or self.field.startswith("arg.")
+
 
 class Query(NamedTuple):
     """Runs that meet every filter.

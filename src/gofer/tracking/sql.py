@@ -94,7 +94,7 @@ def _statement(part: SqlPart) -> Statement:
 
 
 def _has_rows(query: Query) -> bool:
-    return query.include_rows or any(f.field == "group" or f.field.startswith("arg.") for f in query.filters)
+    return query.include_rows or any(one.chooses_rows for one in query.filters)
 
 
 def _where(query: Query) -> SqlPart:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from gofer.errors import UnknownName, UsageError
 from gofer.ops.messages import Message
+from gofer.ops.runs.freshness import refresh_active
 from gofer.text import format_duration, quote_command
+from gofer.tracking.query import Filter, Query
 from gofer.tracking.references import LAST, steps_back, tidy, unknown
 
 if TYPE_CHECKING:
@@ -131,7 +133,23 @@ def find_all(
     """The named runs in order, each once; UsageError when none is named. See `find`."""
     if not references:
         raise UsageError(
-            "no run was named", hint="`gofer list runs` shows them; `last` is the newest of this project"
+            "no run was named",
+            hint="`gofer list runs` shows them; `last` is the newest one, and `--filter` chooses several",
         )
     rows = [find(session, reference, target=target, acts=acts) for reference in references]
     return list({row.id: row for row in rows}.values())
+
+
+def find_matching(
+    session: Session, filters: Sequence[Filter], *, target: str | None = None, acts: bool = False
+) -> list[RunRow]:
+    """The runs that match all filters, newest first, in the states that they have now.
+
+    With `acts` the caller changes the runs. Then a filter that chooses rows of arrays chooses no array: what
+    is done to an array is done to all its rows.
+    """
+    refresh_active(session)
+    own = () if target is None else (Filter("target", "=", (target,)),)
+    rows = session.ledger.select(Query(filters=(*filters, *own), records=True))
+    only_rows = acts and any(one.chooses_rows for one in filters)
+    return [row for row in rows if not (only_rows and row.kind == "group")]

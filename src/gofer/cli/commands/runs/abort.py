@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.options import (
+    Command,
+    Flag,
+    Option,
+    filter_option,
+    json_option,
+    quiet_option,
+    run_argument,
+    target_option,
+)
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, print_nothing, printable
+from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
-from gofer.ops.runs.find import find_all
 from gofer.ops.runs.stop import abort
 from gofer.ops.session import Session
 from gofer.text import parse_duration_s
+from gofer.tracking.rows import ACTIVE
+
+if TYPE_CHECKING:
+    from gofer.tracking.ledger import RunRow
 
 # Other tools write `cancel job NAME`, so such a first word is accepted and ignored.
 _KINDS = ("job", "jobs", "run", "runs")
@@ -22,12 +35,11 @@ _KINDS = ("job", "jobs", "run", "runs")
 
 def run(**given: Any) -> int:
     """A line, or JSON, for every run that was stopped; runs that had ended are named on stderr."""
-    references = given["runs"][1:] if given["runs"][0] in _KINDS else given["runs"]
-    if not references:
-        raise UsageError("no run to stop was named", hint="`gofer list runs` shows them; `gofer abort RUN`")
     grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
-        found = find_all(session, references, target=given["target"], acts=True)
+        found = _chosen(session, given)
+        if found is None:
+            return 1
         rows = abort(session, found, grace_s=grace_s)
         record_done(", ".join(f"{row.id} is {row.state}" for row in rows))
         for row in found:
@@ -41,11 +53,34 @@ def run(**given: Any) -> int:
     return 0
 
 
+def _chosen(session: Session, given: dict[str, Any]) -> list[RunRow] | None:
+    """The runs to stop; None when the person does not agree. Of the runs of a filter, those that have ended
+    are left out.
+    """
+    references = given["runs"][1:] if given["runs"][:1] and given["runs"][0] in _KINDS else given["runs"]
+    filters = [*given["filters"], *([f"state={','.join(ACTIVE)}"] if given["all"] else [])]
+    if not references and not filters:
+        raise UsageError(
+            "no run to stop was named",
+            hint="`gofer list runs` shows them; `gofer abort RUN`, `--filter` and `--all` choose",
+        )
+    found = choose_runs(session, references, filters, target=given["target"], acts=True, may_be_none=True)
+    if not filters:
+        return found
+    living = [row for row in found if not row.is_final]
+    if not living:
+        session.emit(Message("no run to stop: none that has not ended matches"))
+    return living if not living or is_agreed(living, "stop", given) else None
+
+
 command = Command(
     "abort",
     run,
     [
-        run_argument(many=True),
+        run_argument(many=True, required=False),
+        filter_option("Stop the runs that match, instead of RUN"),
+        Flag("--all", "Stop all runs that have not ended"),
+        yes_option(),
         target_option("Only look among the runs on this target"),
         Option(
             "--grace",
@@ -57,5 +92,6 @@ command = Command(
         quiet_option(),
     ],
     help="Stop runs: SIGTERM to all their processes, then SIGKILL to what is left. A run that has ended is "
-    "left alone. A group stops with all its rows.",
+    "left alone. A group stops with all its rows. Before gofer stops the runs of `--filter` or `--all`, it "
+    "shows them and asks; without a terminal it needs `--yes`.",
 )

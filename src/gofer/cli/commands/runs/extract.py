@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, quiet_option, run_argument, target_option
+from gofer.cli.options import Command, Flag, filter_option, quiet_option, run_argument, target_option
 from gofer.cli.output.screen import print_message, print_nothing
+from gofer.cli.run_choice import choose_runs
+from gofer.errors import UsageError
 from gofer.ops.files.extract import extract
 from gofer.ops.messages import Message
-from gofer.ops.runs.find import find
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from gofer.tracking.ledger import RunRow
 
 _MOST_NAMED = 20
 
@@ -23,19 +27,43 @@ def run(**given: Any) -> int:
     """Fill DIR, and report on stderr what was written; 1 when a file could not be copied."""
     from pathlib import Path
 
-    folder = Path(given["folder"])
+    *named, word = _words(given)
+    folder = Path(word)
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
-        row = find(session, given["run"], target=given["target"])
-        done = extract(session, row, folder, force=given["force"])
-        for name in ("code", "log", "output"):
-            session.emit(Message(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}"))
-        if done.kept_files:
-            session.emit(
-                Message(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
-            )
-        _print_each(session, "left out", done.left_out)
-    _print_each_failure(done.failed)
-    return 1 if done.failed else 0
+        rows = choose_runs(session, named, given["filters"], target=given["target"])
+        failed = [
+            one
+            for row in rows
+            for one in _extract(session, row, folder / row.short_id if given["filters"] else folder, given)
+        ]
+    _print_each_failure(failed)
+    return 1 if failed else 0
+
+
+def _words(given: dict[str, Any]) -> list[str]:
+    """RUN and DIR; with a filter only DIR, which is then the first word."""
+    words = [word for word in (given["run"], given["folder"]) if word is not None]
+    wanted = ("DIR",) if given["filters"] else ("RUN", "DIR")
+    if len(words) == len(wanted):
+        return words
+    missing = f"missing argument '{wanted[len(words)]}'" if len(words) < len(wanted) else ""
+    raise UsageError(
+        missing or f"`{words[0]}` names a run, and `--filter` chooses runs",
+        hint="`gofer extract RUN DIR`, or `gofer extract --filter FILTER DIR`",
+    )
+
+
+def _extract(session: Session, row: RunRow, folder: Path, given: dict[str, Any]) -> Sequence[tuple[str, str]]:
+    """Fill the folder of one run, and report what was written; the files that could not be copied."""
+    done = extract(session, row, folder, force=given["force"])
+    for name in ("code", "log", "output"):
+        session.emit(Message(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}"))
+    if done.kept_files:
+        session.emit(
+            Message(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
+        )
+    _print_each(session, "left out", done.left_out)
+    return done.failed
 
 
 def _counted(count: int, what: str) -> str:
@@ -61,8 +89,9 @@ command = Command(
     "extract",
     run,
     [
-        run_argument(),
-        click.Argument(["folder"], metavar="DIR"),
+        run_argument(required=False),
+        click.Argument(["folder"], required=False, metavar="DIR"),
+        filter_option("The runs that match, each in DIR/<short id>, instead of RUN"),
         target_option("Only look among the runs on this target"),
         Flag("--force", "Write to a DIR that is not empty, and bring it up to date"),
         quiet_option(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, Option, json_option, target_option
+from gofer.cli.options import Command, Flag, Option, filter_option, json_option, target_option
 from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, text
 from gofer.cli.output.screen import has_colours, print_message
 from gofer.cli.output.table import render, screen_width
@@ -127,13 +127,7 @@ def parameters(most: str) -> list[click.Parameter]:
     """The options of `list runs` and `list jobs`; `most` says how many rows `--last` shows by default."""
     return [
         target_option("Only the runs on this target"),
-        Option(
-            "--filter filters",
-            "Only the runs that match, for example `state=failed`, `gpus>=4`, `age<7d` or "
-            "`tag.lr=0.1`; with several filters, all of them",
-            multiple=True,
-            metavar="FILTER",
-        ),
+        filter_option("Only the runs that match: `state=failed`, `gpus>=4`, `age<7d`, `tag.lr=0.1`"),
         Option("--group", "Only the rows of this group", metavar="RUN"),
         Flag("--rows", "Show each row of an array on its own line"),
         Option(

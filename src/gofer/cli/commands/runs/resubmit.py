@@ -5,13 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gofer.cli.options import Command, Flag, json_option, quiet_option, run_argument, target_option
+from gofer.cli.options import (
+    Command,
+    Flag,
+    filter_option,
+    json_option,
+    quiet_option,
+    run_argument,
+    target_option,
+)
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, print_nothing
+from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
-from gofer.ops.runs.find import find_all
 from gofer.ops.session import Session
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.resubmit import resubmit
@@ -28,7 +36,9 @@ def run(**given: Any) -> int:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
     # `--target` is where the new run goes. An unknown old job is searched for on that target only.
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
-        old = find_all(session, given["runs"], acts=True)
+        old = choose_runs(session, given["runs"], given["filters"], acts=True)
+        if given["filters"] and not is_agreed(old, "resubmit", given):
+            return 1
         again = resubmit(
             session,
             old,
@@ -81,7 +91,9 @@ command = Command(
     "resubmit",
     run,
     [
-        run_argument(many=True),
+        run_argument(many=True, required=False),
+        filter_option("Submit the runs that match, instead of RUN"),
+        yes_option(),
         target_option("The target to run on now", default_text="the target of the old run"),
         Flag("--same-code", "Run the code as it was sent with the old run"),
         Flag("--new-code", "Run the code that the folder has now (the default)"),
@@ -91,8 +103,8 @@ command = Command(
         quiet_option(),
     ],
     help="Submit runs again with the same command, resources and tags. A run that has not ended is stopped "
-    "first. "
-    "Says whether the code differs from that of the old run.\n\n"
+    "first. Says whether the code differs from that of the old run. Before gofer submits the runs of "
+    "`--filter` again, it shows them and asks; without a terminal it needs `--yes`.\n\n"
     "With `--continue` the new run starts with the outputs of the old run and with the files that the "
     "old run wrote beside its code. A file that the code has too is that of the code, and gofer names it.",
 )

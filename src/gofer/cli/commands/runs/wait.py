@@ -5,14 +5,22 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gofer.cli.options import Command, Option, json_option, quiet_option, run_argument, target_option
+from gofer.cli.options import (
+    Command,
+    Option,
+    filter_option,
+    json_option,
+    quiet_option,
+    run_argument,
+    target_option,
+)
 from gofer.cli.output.describe import failed_row_line
 from gofer.cli.output.follow import print_still_running
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, printable
+from gofer.cli.run_choice import choose_runs
 from gofer.errors import Interrupted
 from gofer.ops.runs.failures import exit_status, first_failed_row
-from gofer.ops.runs.find import find_all
 from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
 from gofer.ops.session import Session
@@ -29,7 +37,7 @@ def run(**given: Any) -> int:
     timeout_s = parse_duration_s(given["timeout"]) if given["timeout"] else None
     is_silent = given["quiet"] or given["as_json"]
     with Session(target=given["target"], emit=print_message) as session:
-        rows = find_all(session, given["runs"], target=given["target"])
+        rows = choose_runs(session, given["runs"], given["filters"], target=given["target"])
         try:
             with LiveReport(session) as live:
                 rows = wait(
@@ -63,7 +71,8 @@ command = Command(
     "wait",
     run,
     [
-        run_argument(many=True),
+        run_argument(many=True, required=False),
+        filter_option("Wait for the runs that match now, instead of RUN"),
         target_option("Only look among the runs on this target"),
         Option(
             "--timeout",

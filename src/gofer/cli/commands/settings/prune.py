@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.options import Command, Flag, Option, filter_option, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.cli.output.table import Column, render, screen_width
@@ -141,12 +141,7 @@ command = Command(
         Flag("--all", "This machine and every target"),
         Flag("--code", "Also code in the stores that no run there has"),
         Flag("--runs", "Also whole runs: records, logs, outputs; needs --older-than or --filter"),
-        Option(
-            "--filter filters",
-            "With --runs, only runs that match, as in `gofer list runs`",
-            multiple=True,
-            metavar="FILTER",
-        ),
+        filter_option("With --runs, only runs that match, as in `gofer list runs`"),
         Flag("--dry-run", "Show what would be removed, without removing"),
         Flag("-y --yes", "Do not ask"),
         json_option("Print every item as JSON"),
