@@ -156,3 +156,29 @@ def test_following_a_group_says_how_a_row_is_followed(home: Home) -> None:
     assert done.out == ""
     short = home.view("last")["short_id"]
     assert f"a group has no log; `gofer logs -f {short}-0` follows the log of its first row" in done.err
+
+
+def test_a_row_that_wrote_nothing_leaves_no_files_and_is_known_all_the_same(home: Home) -> None:
+    marks = home.folder / "marks"
+    marks.mkdir()
+    again = f'test -e "{marks}/{{does}}" || {{ touch "{marks}/{{does}}"; exit 1; }}'
+    group = home.submit(
+        "--each", "does=nothing,speaks,keeps,retries,fails", "--retries", "1",
+        "sh", "-c",
+        'case {does} in speaks) echo hello;; keeps) echo x > "$GOFER_OUTPUT_DIR/x";; '
+        f"retries) {again};; fails) exit 3;; esac",
+    )  # fmt: skip
+    home.gofer("wait", "-Q", group, status=3)
+
+    def folders() -> list[str]:
+        return sorted(path.name for path in home.store.glob(f"runs/{group}-*"))
+
+    until(lambda: len(folders()) == 4, "the bare folder is gone")
+    assert folders() == [f"{group}-{row}" for row in (1, 2, 3, 4)]
+    before = rows_of(home, group)
+    assert [row["state"] for row in before] == ["succeeded"] * 4 + ["failed"]
+    home.gofer("ledger", "rebuild")
+    after = rows_of(home, group)
+    times = ("started_at", "ended_at", "exit_code", "attempts")
+    assert [[row[key] for key in times] for row in after] == [[row[key] for key in times] for row in before]
+    assert "no output" in home.gofer("logs", f"{group}-0").err

@@ -28,6 +28,7 @@ from gofer.core.queue_home import spool_folder, unsent_folder
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.node.code import shared_copy, work_folders
+from gofer.queue import bare_folder
 from gofer.queue.database import DAMAGE, Queue, QueuedRun
 from gofer.queue.uploader import Uploader, UploadResult
 
@@ -231,6 +232,9 @@ class Journal:
 
     def _forget(self, entry: QueuedRun) -> None:
         """Count a run as ended. After the last run of a request, schedule the removal of its files."""
+        request = self.request(entry)
+        if entry.row is not None and not request.remote and _is_plain_success(entry):
+            bare_folder.remove(str(request.store), entry.id)
         self._open_runs[entry.request] -= 1
         if self._open_runs[entry.request]:
             return
@@ -266,6 +270,10 @@ def remove_traces(queue_home: str, request_id: str) -> Iterator[None]:
         work_folders.remove_in_steps(queue_home, request_id),
         trees.remove_in_steps(spool_folder(queue_home, request_id)),
     )
+
+
+def _is_plain_success(entry: QueuedRun) -> bool:
+    return entry.state == State.SUCCEEDED and len(entry.attempts) == 1
 
 
 def _line_of(entry: QueuedRun) -> bytes:

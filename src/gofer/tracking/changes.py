@@ -86,7 +86,7 @@ def after(row: RunRow, seen: Observed) -> RunRow:
     state = str(seen.state)
     same = state == row.state
     # The many waiting rows of an array: nothing is known of either but the state.
-    is_news = seen.attempts or seen.service_id not in (None, row.service_id)
+    is_news = seen.attempts or seen.service_id not in ("", row.service_id)
     if same and not is_news and _facts(seen) == _NO_FACTS == _facts(row):
         return row
     if row.is_final and not same and not (row.state == State.LOST and state in FINAL):
