@@ -58,6 +58,22 @@ def init_process_group(backend: str | None = None, **options: Any) -> Group:
     return Group(place.rank, place.world_size, place.local_rank, device)
 
 
+def ensure_init_process_group(device_id: int | None = None, port: int | None = None) -> None:
+    """`init_process_group` under the name and with the arguments that it has in `qd.torch_common`.
+
+    `device_id` is the GPU of this process instead of the one with its local rank. `port` is where the
+    processes find each other if no launcher says it.
+    """
+    from importlib import import_module
+
+    torch = import_module("torch")
+    if port is not None:
+        os.environ.setdefault("MASTER_PORT", str(port))
+    init_process_group()
+    if device_id is not None and torch.cuda.is_available():
+        torch.cuda.set_device(device_id)
+
+
 def find_place(environ: Mapping[str, str]) -> RankPlace:
     """From the variables of gofer, torchrun or mpirun; one process alone when there are none. Pure.
 
@@ -81,13 +97,20 @@ def _init_arguments(torch: Any, place: RankPlace, environ: Mapping[str, str]) ->
         return {"init_method": "env://"}
     if place.world_size == 1:
         return {"store": torch.distributed.HashStore()}
-    if place.world_size != place.local_world_size:
+    address = environ.get("MASTER_ADDR") or _address_of_azure(environ)
+    if place.world_size != place.local_world_size and not address:
         raise ValueError(
             f"{place.world_size} processes on several nodes have no address to meet at: "
             "set MASTER_ADDR to the address of rank 0, and MASTER_PORT to a free port there"
         )
     port = environ.get("MASTER_PORT", _PORT)
-    return {"init_method": f"tcp://{environ.get('MASTER_ADDR', _HERE)}:{port}"}
+    return {"init_method": f"tcp://{address or _HERE}:{port}"}
+
+
+def _address_of_azure(environ: Mapping[str, str]) -> str:
+    """The address of the first node as the services of Azure name it; "" elsewhere."""
+    hosts = environ.get("AZ_BATCH_HOST_LIST", "").split(",")
+    return hosts[0].strip() or environ.get("AZ_BATCHAI_JOB_MASTER_NODE_IP", "")
 
 
 def _has_gpu_each(torch: Any, place: RankPlace) -> bool:

@@ -21,6 +21,10 @@ from gofer.importers.target_store import CodeArchive, choose_store
 
 COMPILE_SCRIPT = "compile.philly.sh"
 _GONE = "Philly is gone"
+_NO_PASSWORD = (
+    f"{_GONE}: neither this nor `PHILLY_PASSWORD` is needed, since a target has its own login; take a "
+    "password out of the file"
+)
 _OWN_OPTIONS = "gofer mounts with its own options"
 # What a job got that did not say how many.
 _GPUS = 4
@@ -107,7 +111,7 @@ def _drop(draft: ImportDraft, keys: SheetKeys) -> None:
         if key in keys:
             keys.dropped(key, why)
     if "password" in keys:
-        draft.forget(keys, "password", f"{_GONE}; take the password out of the file")
+        draft.forget(keys, "password", _NO_PASSWORD)
     for key in ("docker", "docker_tag"):
         if key in keys:
             keys.dropped(key, f"the image lay in Philly's own registry. {_GONE}; name another as `image`")

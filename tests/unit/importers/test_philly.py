@@ -191,3 +191,5 @@ def test_paths_that_lie_nowhere_and_keys_of_nobody(philly: Shop) -> None:
     job = tree(plan)["targets"]["local"]["job"]
     assert (job["multi_process"], job["gpus"]) == (True, 8)
     assert "dummy-password-1" not in repr(plan)
+    (why,) = {found.why for found in plan.findings if found.key == "password"}
+    assert "neither this nor `PHILLY_PASSWORD` is needed" in why
