@@ -234,3 +234,13 @@ def test_text_outside_the_locale_is_escaped_and_not_a_crash(tmp_path: Path) -> N
     done = _gofer("--help", home=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0
     assert "COMMAND \\u2026" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--color", "always", "frobnicate"], ["q", "--color=always", "absent"]])
+def test_color_always_colours_errors_in_a_file(words: list[str], tmp_path: Path) -> None:
+    assert "\x1b[31merror:\x1b[0m" in _gofer(*words, home=tmp_path).stderr
+
+
+def test_color_is_in_the_help_of_gofer_alone(tmp_path: Path) -> None:
+    assert "--color WHEN" in _gofer("--help", home=tmp_path).stdout
+    assert "--color" not in _gofer("list", "runs", "--help", home=tmp_path).stdout

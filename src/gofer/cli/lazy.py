@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gofer._version import __version__
-from gofer.cli.options import Flag, debug_option, help_option
+from gofer.cli.options import Flag, color_option, debug_option, help_option
 from gofer.cli.verbs import DEFAULT_NOUNS, NOUNS, VERB_GROUPS, VERBS, find, words
 from gofer.errors import UsageError
 from gofer.text import did_you_mean
@@ -25,7 +25,7 @@ class LazyGroup(click.Group):
         super().__init__(
             name,
             callback=_help_without_command,
-            params=[*options, debug_option(), help_option()],
+            params=[*options, color_option(hidden=table is not VERBS), debug_option(), help_option()],
             help=help,
             add_help_option=False,
             invoke_without_command=True,

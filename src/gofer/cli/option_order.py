@@ -19,13 +19,14 @@ _FLAGS = """
     --service-principal --single --stdin --version --wait --with-git --yes -Q -h -r -y
 """
 _VALUED = """
-    --accelerator --array --as --attempt --cloud --code-folder --columns --cpus --each --env --exclude
+    --accelerator --array --as --attempt --cloud --code-folder --color --columns --cpus --each --env --exclude
     --experiment --expires --export --filter --from --gpus --grace --group --include --installer --job
     --jobs --keep --last --launcher --lines --max --name --node --nodes --older-than --out --outputs
     --packages --priority --procs --profile --rank --rank-variables --remove --retries --retry-on --setup
     --sort --status --sync --tag --tail --target --tenant --time-limit --timeout --user --validator
     --wheels -N -c -e -f -j -n -t
 """
+_COLOURS = ("auto", "always", "never")
 FLAGS = frozenset(_FLAGS.split())
 VALUED = frozenset(_VALUED.split())
 
@@ -33,16 +34,15 @@ VALUED = frozenset(_VALUED.split())
 def rearrange(argv: list[str]) -> list[str]:
     """The same words with the verb first; only options, or nothing, when there is no verb.
 
-    A `--debug` before the verb stays there, so that it counts when the verb itself is wrong.
+    A `--debug` and a `--color` before the verb stay there, so that they count when the verb itself is wrong.
     UsageError for an unknown option before the verb, or one whose value is missing.
     """
     pieces, rest = take_options(argv)
     if not rest:
         return _without_verb(_flat(pieces))
-    if ["--debug"] in pieces:
-        pieces = [piece for piece in pieces if piece != ["--debug"]]
-        return ["--debug", *_verb_first(pieces, rest[0], rest[1:])]
-    return _verb_first(pieces, rest[0], rest[1:])
+    first = [piece for piece in pieces if piece and piece[0].partition("=")[0] in ("--debug", "--color")]
+    pieces = [piece for piece in pieces if piece not in first]
+    return [*_flat(first), *_verb_first(pieces, rest[0], rest[1:])]
 
 
 def remark(argv: list[str]) -> str | None:
@@ -67,7 +67,9 @@ def _verb_first(pieces: list[list[str]], verb: str, rest: list[str]) -> list[str
 
 
 def _without_verb(options: list[str]) -> list[str]:
-    if any(option not in ("--help", "-h", "--version", "--debug") for option in options):
+    if any(
+        option not in ("--help", "-h", "--version", "--debug", "--color", *_COLOURS) for option in options
+    ):
         raise UsageError(
             f"only options were given, and no command: {quote_command(options)}",
             hint="`gofer --help` lists the commands",

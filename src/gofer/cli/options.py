@@ -58,7 +58,7 @@ class Command(click.Command):
         help: str,
         takes_command: bool = False,
     ) -> None:
-        shared = [_DEBUG, _HELP]
+        shared = [color_option(), _DEBUG, _HELP]
         super().__init__(name, callback=run, params=[*params, *shared], help=help, add_help_option=False)
         self.allow_interspersed_args = not takes_command
 
@@ -79,6 +79,13 @@ def _note_debug(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         show_requests()
 
 
+def _choose_colours(ctx: click.Context, _: click.Parameter, choice: str) -> None:
+    if not ctx.resilient_parsing and choice != "auto":
+        from gofer.cli.output.theme import choose
+
+        choose(choice)
+
+
 def _targets(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
     from gofer.cli.completion import target_names
 
@@ -92,6 +99,23 @@ def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[Completion
 
 
 _HELP = Flag("-h --help", "Show this help", is_eager=True, expose_value=False, callback=_show_help)
+
+
+def color_option(*, hidden: bool = True) -> Option:
+    """The `--color` that every command has; only the help of gofer itself shows it."""
+    return Option(
+        "--color",
+        "Use colours: `auto` (on a terminal), `always` or `never`",
+        default="auto",
+        type=click.Choice(("auto", "always", "never")),
+        metavar="WHEN",
+        hidden=hidden,
+        is_eager=True,
+        expose_value=False,
+        callback=_choose_colours,
+    )
+
+
 _DEBUG = Flag(
     "--debug",
     "Show requests to services, and a traceback when something fails",

@@ -30,7 +30,8 @@ its reader has left, `submit`, `resubmit`, `abort` and `tag` say on stderr what 
 (`>&-`) is /dev/null. Commands that only read exit with 1 when stdout is full.
 
 `--debug` or `GOFER_DEBUG=1` shows requests to Azure, without their private parts, and the traceback of an
-error. `NO_COLOR` turns colours off.
+error. `--color WHEN`, `NO_COLOR` and `FORCE_COLOR` decide
+whether there are colours.
 """
 _WIDTH = 100
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 import click
 
 from gofer.cli.output.screen import printable
+from gofer.cli.output.theme import themed
 from gofer.config.redact import mask
 from gofer.errors import GoferError, UsageError
 from gofer.text import did_you_mean
@@ -25,9 +26,9 @@ def explain(error: Exception, *, debug: bool) -> int:
         sys.stderr.write(_masked("".join(traceback.format_exception(error))))
     known = error if isinstance(error, GoferError) else _translate(error)
     with suppress(OSError):  # the exit status shows the failure anyway
-        print(f"error: {_lines(known.message)}", file=sys.stderr)
+        print(themed(f"error: {_lines(known.message)}", sys.stderr), file=sys.stderr)
         if known.hint:
-            print(f"hint: {_lines(known.hint)}", file=sys.stderr)
+            print(themed(f"hint: {_lines(known.hint)}", sys.stderr), file=sys.stderr)
     return known.exit_status
 
 

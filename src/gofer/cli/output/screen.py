@@ -1,4 +1,4 @@
-"""Output for terminals: safe characters, their widths, colours, and messages on stderr."""
+"""Output for terminals: safe characters, their widths, and messages on stderr."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from gofer.cli.output.terminal_text import TerminalStream, TerminalText
+from gofer.cli.output.theme import themed
 from gofer.ops.messages import LiveStatus
 from gofer.text import printable as printable
 
@@ -21,18 +22,6 @@ _TEXTS: dict[int, TerminalText] = {}
 _MID_LINE: set[tuple[int, int]] = set()
 # The exit status of a command whose reader left: that of a shell for SIGPIPE.
 CLOSED_PIPE = 141
-_COLOURS = {
-    "succeeded": "32",
-    "ok": "32",
-    "running": "36",
-    "starting": "36",
-    "failed": "31",
-    "FAIL": "31",
-    "lost": "31",
-    "cancelled": "33",
-    "paused": "33",
-    "warn": "33",
-}
 
 
 def width(text: str) -> int:
@@ -64,17 +53,6 @@ def columns_of(stream: TextIO) -> int:
         return 80
 
 
-def has_colours(stream: TextIO) -> bool:
-    """Whether to use colours: the stream is a terminal that supports them, and `NO_COLOR` is not set."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def paint(text: str, word: str) -> str:
-    """`text` in the colour of the state or verdict `word`; unchanged when there is none."""
-    code = _COLOURS.get(word)
-    return f"\x1b[{code}m{text}\x1b[0m" if code else text
-
-
 def print_message(message: AnyMessage | str) -> None:
     """Print a message on stderr, never data. A stderr that cannot be written is ignored."""
     if isinstance(message, LiveStatus):
@@ -84,7 +62,7 @@ def print_message(message: AnyMessage | str) -> None:
         return
     with suppress(OSError):
         end_log_line()
-        print(printable(str(message)), file=sys.stderr, flush=True)
+        print(themed(printable(str(message)), sys.stderr), file=sys.stderr, flush=True)
 
 
 def end_log_line() -> None:

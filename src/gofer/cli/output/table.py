@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.cli.output.screen import cut, paint, printable, width
+from gofer.cli.output.screen import cut, printable, width
+from gofer.cli.output.theme import paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,13 +76,17 @@ def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], 
     return _GAP.join(parts).rstrip()
 
 
-def render_facts(facts: Sequence[tuple[str, str]]) -> str:
-    """Aligned `key  value` lines; further lines of a value stand below its first."""
+def render_facts(facts: Sequence[tuple[str, str]], *, colour: bool = False) -> str:
+    """Aligned `key  value` lines; further lines of a value are below its first. With `colour`, the state has
+    its colour.
+    """
     widest = max((width(printable(name)) for name, _ in facts), default=0)
     lines = []
     for name, value in facts:
         key = printable(name)
         first, *more = value.split("\n")
-        lines.append(f"{key}{' ' * (widest - width(key))}{_GAP}{printable(first)}".rstrip())
+        shown = printable(first)
+        shown = paint(shown, shown) if colour and name == "state" else shown
+        lines.append(f"{key}{' ' * (widest - width(key))}{_GAP}{shown}".rstrip())
         lines += [f"{' ' * widest}{_GAP}{printable(line)}".rstrip() for line in more]
     return "".join(line + "\n" for line in lines)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gofer.cli.output.columns import summary
 from gofer.cli.output.screen import printable
 from gofer.cli.output.table import render_facts
+from gofer.cli.output.theme import paint
 from gofer.ops.runs.failures import name_signal
 from gofer.text import count_runs, format_duration, format_local_time
 
@@ -25,9 +26,12 @@ _VERBS = {
 _WAS = ("cancelled", "lost")
 
 
-def explained(answer: Why) -> str:
+def explained(answer: Why, *, colour: bool = False) -> str:
     """A sentence, the facts behind it, the last lines of what failed, and what to type next."""
-    parts = [f"{printable(_sentence(answer))}\n", _indented(render_facts(_facts(answer)))]
+    sentence = printable(_sentence(answer))
+    if colour:
+        sentence = _painted(sentence, answer.row.state)
+    parts = [f"{sentence}\n", _indented(render_facts(_facts(answer)))]
     if answer.failure and answer.failure.tail:
         parts.append(_tail("its last lines:", answer.failure.tail))
     if answer.log_tail:
@@ -39,6 +43,13 @@ def explained(answer: Why) -> str:
         steps = "".join(f"  {printable(step)}\n" for step in answer.next)
         parts.append(f"next:\n{steps}")
     return "".join(part for part in parts if part)
+
+
+def _painted(sentence: str, state: str) -> str:
+    """The sentence with its verb, the word after the run, in the colour of the state."""
+    run, _, rest = sentence.partition(" ")
+    verb = next((verb for verb in (*_VERBS.values(), f"was {state}", state) if rest.startswith(verb)), "")
+    return f"{run} {paint(verb, state)}{rest[len(verb) :]}" if verb else sentence
 
 
 def _sentence(answer: Why) -> str:

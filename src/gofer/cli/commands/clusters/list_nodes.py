@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, Option, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.cli.output.theme import has_colours
 from gofer.errors import UnknownName
 from gofer.ops.runs.target_views import nodes_of
 from gofer.ops.session import Session

@@ -9,8 +9,9 @@ import click
 
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
+from gofer.cli.output.theme import has_colours
 from gofer.config.folders import folders_of
 from gofer.errors import UsageError
 from gofer.ops.runs.target_views import fact

@@ -18,6 +18,7 @@ from gofer.cli.options import (
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, print_nothing, printable
+from gofer.cli.output.theme import themed
 from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
@@ -49,7 +50,7 @@ def run(**given: Any) -> int:
             print_runs(session, rows)
             return 0
         for row in rows:
-            sys.stdout.write(printable(f"{row.id} {row.state}") + "\n")
+            sys.stdout.write(themed(printable(f"{row.id} {row.state}"), sys.stdout) + "\n")
     return 0
 
 

@@ -9,8 +9,9 @@ from gofer.backends.base import JobFilter
 from gofer.cli.commands.runs import list_runs
 from gofer.cli.options import Command, Flag, Option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.cli.output.theme import has_colours
 from gofer.errors import UsageError
 from gofer.ops.runs.target_views import job_json, service_jobs, states_of
 from gofer.ops.session import Session

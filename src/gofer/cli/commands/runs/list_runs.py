@@ -10,8 +10,9 @@ import click
 
 from gofer.cli.options import Command, Flag, Option, filter_option, json_option, target_option
 from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, text
-from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import render, screen_width
+from gofer.cli.output.theme import has_colours
 from gofer.errors import UsageError
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_active

@@ -18,6 +18,7 @@ from gofer.cli.output.describe import failed_row_line
 from gofer.cli.output.follow import print_still_running
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, printable
+from gofer.cli.output.theme import themed
 from gofer.cli.run_choice import choose_runs
 from gofer.errors import Interrupted
 from gofer.ops.runs.failures import exit_status, first_failed_row
@@ -64,7 +65,8 @@ def _show(session: Session, rows: list[RunRow], *, as_json: bool) -> None:
         print_runs(session, rows)
         return
     for row in rows:
-        sys.stdout.write(printable(f"{row.id} {row.state} {row.reason or ''}".rstrip()) + "\n")
+        line = printable(f"{row.id} {row.state} {row.reason or ''}".rstrip())
+        sys.stdout.write(themed(line, sys.stdout) + "\n")
 
 
 command = Command(

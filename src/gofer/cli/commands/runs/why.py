@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gofer.cli.options import Command, json_option, run_argument, target_option
 from gofer.cli.output.json_output import print_json
+from gofer.cli.output.theme import has_colours
 from gofer.cli.output.why_text import explained
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.freshness import refresh_runs
@@ -26,7 +27,7 @@ def run(**given: Any) -> int:
         documents = [one.to_json() for one in answers]
         print_json(documents[0] if len(documents) == 1 else documents)
         return 0
-    sys.stdout.write("\n".join(explained(one) for one in answers))
+    sys.stdout.write("\n".join(explained(one, colour=has_colours(sys.stdout)) for one in answers))
     return 0
 
 

@@ -13,8 +13,9 @@ import click
 
 from gofer.cli.options import Command, Flag, Option, json_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.cli.output.theme import has_colours
 from gofer.config.document import display
 from gofer.config.show import rows
 from gofer.ops.session import Session

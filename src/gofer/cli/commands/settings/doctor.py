@@ -10,8 +10,9 @@ import click
 from gofer.cli.completion import doctors
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
-from gofer.cli.output.screen import has_colours, print_message
+from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
+from gofer.cli.output.theme import has_colours
 from gofer.errors import UsageError
 from gofer.ops.doctor.doctor import checks
 from gofer.ops.doctor.kind_checks import kind_checks
