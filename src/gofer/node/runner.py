@@ -126,7 +126,8 @@ class Node:
 
     def _run(self) -> int:
         me = processes.identify(os.getpid())
-        self._event_log.note("agent", pid=os.getpid(), start=me.start if me else 0)
+        about = {"host": os.uname().nodename, "ranks": list(self.place.ranks), "gpus": self.place.gpus}
+        self._event_log.note("agent", pid=os.getpid(), start=me.start if me else 0, **about)
         watched = None
         try:
             self._prepare()

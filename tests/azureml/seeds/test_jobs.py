@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from azure.storage.blob import BlobClient
-from azureml.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, OlderToolHome
+from azureml.seeds.layout import OLD_JOB, OLD_LOGS, RANK_0, XT_JOB, OlderToolHome
 from home import until
 from services.azure import Azure
 
@@ -279,6 +279,21 @@ def test_what_a_run_of_xt_was_and_left_comes_back(older_home: OlderToolHome) -> 
     shutil.rmtree(older_home.folder / "data")
     older_home.gofer("download", "data/mnist")
     assert (older_home.folder / "data/mnist/x.bin").read_bytes() == b"pixels"
+
+
+def test_the_nodes_of_a_job_of_xt(older_home: OlderToolHome) -> None:
+    """`xt list nodes` of a job: where each of its nodes ran, and how it ended."""
+    older_home.xt()
+    run_id = older_home.gofer("submit", "--wait", "--nodes", "2", "myscript.py").out.strip()
+    rows = json.loads(older_home.gofer("list", "nodes", run_id, "--json").out)
+    assert [(row["node"], row["state"], row["ranks"]) for row in rows] == [
+        (0, "succeeded", [0]),
+        (1, "succeeded", [1]),
+    ]
+    assert all(row["host"] and row["started_at"] < row["ended_at"] for row in rows)
+    older_home.need("xt job")
+    (row,) = json.loads(older_home.gofer("list", "nodes", XT_JOB, "--json").out)
+    assert (row["state"], row["host"]) == ("succeeded", "")
 
 
 def test_the_words_of_the_document_on_a_folder_without_a_project(older_home: OlderToolHome) -> None:

@@ -1,5 +1,5 @@
-"""What the nodes of a run report while it runs: the progress of mapped folders and packages, and the use of
-memory and GPUs.
+"""What the nodes of a run report: where they are, the progress of mapped folders and packages, the use of
+memory and GPUs, how they ended.
 """
 
 from __future__ import annotations
@@ -11,15 +11,20 @@ import msgspec
 
 from gofer.core import run_layout as names
 from gofer.core.states import State
+from gofer.errors import CheckFailed
+from gofer.model.bounds import Count, Seconds
 from gofer.ops.runs.run_folder import read_lines
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.text import format_size
 
 if TYPE_CHECKING:
     from gofer.ops.runs.run_folder import GpuUse, RunFolder
+    from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 
 _TAIL_BYTES = 4096
+_BEGINNING_BYTES = 256 << 10
 _WAITING = "waiting"
 _MOVING = ("copying", "uploading")
 _PACKAGES = "packages"
@@ -96,3 +101,79 @@ def node_usage(folder: RunFolder, row: RunRow) -> list[NodeUse]:
         NodeUse(node, beat.at, max(now - beat.at, 0.0), beat.gpus, beat.rss_mib, beat.rss_peak_mib)
         for node, beat in sorted(beats.items())
     ]
+
+
+class _NodeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a node; the facts that it does not have are None."""
+
+    event: str
+    at: Seconds
+    host: str | None = None
+    ranks: tuple[Count, ...] | None = None
+    gpus: tuple[Count, ...] | None = None
+
+
+class RunNode(NamedTuple):
+    """One node of the last attempt of a run. `gpu_numbers` are those of its GPUs on the host, empty where
+    gofer does not choose them. `host` and `ranks` are empty for a node that has not begun.
+    """
+
+    node: int
+    host: str
+    state: State
+    ranks: tuple[int, ...]
+    gpus: int
+    gpu_numbers: tuple[int, ...]
+    started_at: float | None
+    ended_at: float | None
+    detail: str
+
+
+def nodes_of_run(session: Session, row: RunRow) -> list[RunNode]:
+    """All nodes of the run, also those that have not begun. Reads the folder of the run. CheckFailed for a
+    group, whose rows have nodes of their own.
+    """
+    if row.kind == "group":
+        raise CheckFailed(
+            f"{row.short_id} is a group of runs, each with nodes of its own",
+            hint=f"name one of them: `gofer list nodes {row.short_id}-0`",
+        )
+    folder = None if is_adopted(row) else session.run_folder(row)
+    attempt = folder.last_attempt(row) if folder else 0
+    ends = folder.exit_records(attempt) if folder and attempt else {}
+    nodes = []
+    for number in sorted({*range(row.nodes), *ends}):
+        begun = number in ends
+        events = _events(folder, attempt, number) if folder and begun else []
+        agent = next((event for event in reversed(events) if event.host is not None), None)
+        started = next((event.at for event in events if event.event == "started"), None)
+        end = ends.get(number)
+        nodes.append(
+            RunNode(
+                number,
+                (agent.host if agent else None) or "",
+                end.state if end else _state(row, begun=begun, started=started is not None),
+                (agent.ranks if agent else None) or (),
+                row.gpus // max(row.nodes, 1),
+                (agent.gpus if agent else None) or (),
+                (end.started_at if end else None) or started,
+                end.ended_at if end else None,
+                (end.detail if end else None) or "",
+            )
+        )
+    return nodes
+
+
+def _events(folder: RunFolder, attempt: int, node: int) -> list[_NodeEvent]:
+    """The first events of a node, which say where it is and when its ranks started."""
+    data = folder.read_beginning(attempt, node, names.EVENTS, _BEGINNING_BYTES)
+    return [*read_lines(data, _NodeEvent)]
+
+
+def _state(row: RunRow, *, begun: bool, started: bool) -> State:
+    """The state of a node without an exit record."""
+    if row.is_final:
+        return State(row.state)
+    if not begun:
+        return State.QUEUED if row.state in (State.STARTING, State.RUNNING) else State(row.state)
+    return State.RUNNING if started else State.STARTING

@@ -296,6 +296,14 @@ class RunFolder:
         except KeyNotFound:
             return b""
 
+    def read_beginning(self, attempt: int, node: int, name: str, length: int) -> bytes:
+        """The first bytes of a file of a node; b"" when there is none."""
+        key = self._node_key(attempt, node, name)
+        try:
+            return self.store.get_range(key, 0, length) if self.has(key) else b""
+        except KeyNotFound:
+            return b""
+
     def newest_of_nodes(self, name: str) -> dict[int, bytes]:
         """The file `name` of each node, from the last attempt in which the node wrote one."""
         key_of = {

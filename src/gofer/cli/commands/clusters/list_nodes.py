@@ -1,24 +1,30 @@
-"""`gofer list nodes`: the nodes of a target and what of them is free."""
+"""`gofer list nodes`: the nodes of a target and what of them is free, or the nodes of a run."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from gofer.cli.options import Command, Option, json_option, target_option
+from gofer.cli.options import Command, Option, json_option, run_argument, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.cli.output.theme import has_colours
 from gofer.errors import UnknownName
+from gofer.ops.runs.find import find
+from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.node_reports import nodes_of_run
 from gofer.ops.runs.target_views import nodes_of
 from gofer.ops.session import Session
-from gofer.text import did_you_mean, format_size
+from gofer.text import did_you_mean, format_local_time, format_size, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
 
     from gofer.backends.base import NodeFacts
+    from gofer.ops.runs.node_reports import RunNode
+
+    N = TypeVar("N", NodeFacts, RunNode)
 
 _CELLS: dict[str, Callable[[NodeFacts], str]] = {
     "name": lambda node: node.name,
@@ -34,39 +40,83 @@ _NUMBERS = ("gpus", "cpus", "memory")
 _TITLES = {"gpus": "FREE GPUS", "cpus": "FREE CPUS"}
 
 
+_RUN_CELLS: dict[str, Callable[[RunNode], str]] = {
+    "node": lambda node: str(node.node),
+    "host": lambda node: node.host,
+    "state": lambda node: node.state.value,
+    "ranks": lambda node: _numbers(node.ranks),
+    "gpus": lambda node: _numbers(node.gpu_numbers) or str(node.gpus or ""),
+    "started": lambda node: format_local_time(node.started_at) if node.started_at else "",
+    "ended": lambda node: format_local_time(node.ended_at) if node.ended_at else "",
+    "detail": lambda node: node.detail,
+}
+
+
 def run(**given: Any) -> int:
     """A line, or a JSON object, for every node."""
-    names = _columns(given["columns"]) if given["columns"] else tuple(_CELLS)
     with Session(target=given["target"]) as session:
-        found = nodes_of(session, given["target"])
+        if given["run"]:
+            (row,) = refresh_runs(session, [find(session, given["run"], target=given["target"])])
+            return _print_nodes(nodes_of_run(session, row), _RUN_CELLS, given, {})
+        nodes = nodes_of(session, given["target"])
+    status = _print_nodes(nodes, _CELLS, given, _TITLES)
+    if not nodes and not given["as_json"]:
+        print_message("the target has no nodes")
+    return status
+
+
+def _print_nodes(
+    found: Sequence[N],
+    all_cells: dict[str, Callable[[N], str]],
+    given: dict[str, Any],
+    titles: dict[str, str],
+) -> int:
+    names = _columns(given["columns"], all_cells) if given["columns"] else tuple(all_cells)
     if given["as_json"]:
-        print_json([node._asdict() for node in found])
+        print_json([_plain(node) for node in found])
         return 0
-    cells = {name: [_CELLS[name](node) for node in found] for name in names}
+    cells = {name: [all_cells[name](node) for node in found] for name in names}
     # Columns that are empty in every row are hidden, unless the person named them.
     shown = [name for name in names if given["columns"] or any(cells[name])] or list(names)
     rows = list(zip(*(cells[name] for name in shown), strict=True))
-    columns = [_column(name) for name in shown]
+    columns = [_column(name, titles.get(name, name.upper())) for name in shown]
     sys.stdout.write(render(columns, rows, fit=screen_width(), colour=has_colours(sys.stdout)))
-    if not found:
-        print_message("the target has no nodes")
     return 0
+
+
+def _plain(node: NodeFacts | RunNode) -> dict[str, Any]:
+    """The node as plain JSON values; times in RFC 3339."""
+    facts: dict[str, Any] = node._asdict()
+    for name in ("started_at", "ended_at"):
+        if name in facts:
+            facts[name] = format_time(facts[name])
+    return facts
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """`0-3,6`: numbers in a row as a range."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _free(free: int, total: int) -> str:
     return f"{free}/{total}" if total else ""
 
 
-def _column(name: str) -> Column:
-    title = _TITLES.get(name, name.upper())
+def _column(name: str, title: str) -> Column:
     return Column(title, right=name in _NUMBERS, flexible=name in ("partitions", "detail"))
 
 
-def _columns(text: str) -> tuple[str, ...]:
+def _columns(text: str, known: Collection[str]) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     for name in names:
-        if name not in _CELLS:
-            hint = did_you_mean(name, _CELLS) or f"the columns are {', '.join(_CELLS)}"
+        if name not in known:
+            hint = did_you_mean(name, known) or f"the columns are {', '.join(known)}"
             raise UnknownName(f"`{name}` is not a column of nodes", hint=hint)
     if not names:
         raise UnknownName(f"`{text}` names no column", hint="write for example `--columns name,gpus`")
@@ -77,14 +127,17 @@ command = Command(
     "nodes",
     run,
     [
+        run_argument(required=False),
         target_option("The target whose nodes to list", default_text="the project's default target"),
         Option(
             "--columns",
-            f"The columns to show, of {', '.join(_CELLS)}",
+            f"The columns to show, of {', '.join(_CELLS)}; of a run {', '.join(_RUN_CELLS)}",
             default_text="all that have a value",
             metavar="NAME,…",
         ),
         json_option("Print a JSON array"),
     ],
-    help="List the nodes of a target: their state, and how many of their GPUs and CPUs are free.",
+    help="List the nodes of a target: their state, and how many of their GPUs and CPUs are free.\n\n"
+    "With RUN, list the nodes of the last attempt of a run: their hosts, states, ranks and GPUs, when the "
+    "ranks of a node started and ended, and why the node failed.",
 )
