@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from gofer.core import files
 from gofer.model.decode import decode
 
 SOONEST_S = 2.0
@@ -100,8 +101,6 @@ class Polling:
             return ClusterAnswer()
 
     def _write(self, answer: ClusterAnswer) -> None:
-        from gofer.core import files
-
         # ASCII: text from a run's folder may hold lone surrogates, which msgspec cannot encode.
         files.write_whole(self._path, files.encode(msgspec.to_builtins(answer)), mode=0o600)
 

@@ -16,6 +16,7 @@ from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
 from gofer.queue.why_waiting import Holder, WaitingFacts
+from gofer.remote.calls import describe
 from gofer.text import format_duration
 from gofer.transport.machine import Machine
 
@@ -182,8 +183,6 @@ class QueueClient:
         except GoferError:
             raise
         except Exception as error:
-            from gofer.remote.calls import describe  # only where a call has failed
-
             raise BackendError(
                 f"the queue of {self.machine.name} in `{self.queue_home}` cannot be used: {describe(error)}",
                 hint="make the folder writable, or set `GOFER_HOME` to a writable folder",

@@ -14,6 +14,7 @@ from gofer.errors import BackendError, GoferError
 from gofer.model.ids import split_row
 from gofer.remote.api import KeptItemsApi
 from gofer.remote.calls import describe
+from gofer.transport.bundle import mark
 from gofer.transport.machine import Machine
 
 # Timeouts. A tree of many files on a slow disk takes long to measure and longer to remove.
@@ -69,8 +70,6 @@ class MachinePlace:
         """The mark of the agent of this version, which stays."""
         if self._folder is None:
             return ""
-        from gofer.transport.bundle import mark
-
         return mark()
 
 

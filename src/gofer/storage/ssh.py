@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.errors import GoferError, KeyExists, KeyNotFound, StoreError, Unreachable, UsageError
 from gofer.objects.compare_and_swap import old_md5
 from gofer.objects.facts import Exists, ObjectNotFound
+from gofer.remote.calls import describe
 from gofer.storage.base import ObjectInfo, check_key, check_prefix
 from gofer.transport.machine import CALL_S, Machine
 
@@ -197,6 +198,4 @@ class SshStore:
         except GoferError:
             raise
         except Exception as error:
-            from gofer.remote.calls import describe  # only where a call has failed
-
             raise StoreError(f"the store {self.url} failed: {describe(error)}") from error

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.snapshot.patterns import PatternList
 from gofer.transfer.entries import FileEntry
 from gofer.transfer.spool import in_order
 
@@ -69,8 +70,6 @@ class FileSelection:
 def _lines(patterns: Sequence[str]) -> PatternList | None:
     if not patterns:
         return None
-    from gofer.snapshot.patterns import PatternList  # slow to load, and few transfers use patterns
-
     return PatternList("\n".join(patterns).encode("utf-8", "surrogateescape"))
 
 

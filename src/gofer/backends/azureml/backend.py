@@ -21,8 +21,10 @@ from gofer.backends.azureml.plan import (
     make_request,
     service_folders,
 )
+from gofer.backends.azureml.prune import AzurePlace
 from gofer.backends.azureml.service import each
-from gofer.backends.azureml.status import AzureStatus
+from gofer.backends.azureml.status import AzureStatus, JobQuestion
+from gofer.backends.azureml.submit import AzureSubmitter
 from gofer.backends.base import (
     JobFilter,
     JobService,
@@ -43,6 +45,7 @@ from gofer.errors import CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
+from gofer.transport.bundle import mark
 
 
 class PlanInput(NamedTuple):
@@ -78,8 +81,6 @@ class AzureBackend(KeepsSecretsHere):
         return layout
 
     def prepare(self, record: RunRecord) -> PlanInput:
-        from gofer.transport.bundle import mark
-
         stores = {folder.store for folder in record.job.folders.values()}
         places = {url: self._connection.context.place_of(url) for url in stores}
         instance_type = capacity.instance_type(self._connection, record.layout.gpus_per_node)
@@ -127,8 +128,6 @@ class AzureBackend(KeepsSecretsHere):
         self._remove_secrets(run_id)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.azureml.prune import AzurePlace
-
         # The URL, not the target: targets that share a store have one place.
         return [AzurePlace(self._connection.context.store_url)]
 
@@ -136,8 +135,6 @@ class AzureBackend(KeepsSecretsHere):
 
     def submit(self, plan: Plan) -> None:
         """Raises CheckFailed when the service refuses the job, BackendError when it cannot be asked."""
-        from gofer.backends.azureml.submit import AzureSubmitter
-
         made = cast(AzurePlan, plan)
         connection, own = self._connection, self._options.datastore is not None
         sending = AzureSubmitter(
@@ -160,8 +157,6 @@ class AzureBackend(KeepsSecretsHere):
             self._connection.polling.poke()
 
     def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
-        from gofer.backends.azureml.status import JobQuestion
-
         if not runs:
             return {}
         question = JobQuestion(self._connection.service)

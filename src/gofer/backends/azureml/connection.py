@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gofer.backends.azureml import names
+from gofer.backends.azureml.handoff import HandoffStore
+from gofer.backends.azureml.logs import Logs
 from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.notes import KnownResources, RunNotes
 from gofer.backends.azureml.options import AzureOptions
@@ -17,7 +19,9 @@ from gofer.backends.azureml.service import Service
 from gofer.backends.kind import BackendContext, BlobPlace
 from gofer.backends.polling import Polling
 from gofer.config.redact import remember
+from gofer.transport.azure.arm import Arm
 from gofer.transport.azure.cloud import find_cloud, in_cloud
+from gofer.transport.azure.credential import AzureCredential
 
 if TYPE_CHECKING:
     from gofer.backends.azureml.handoff import HandoffStore
@@ -80,9 +84,6 @@ class AzureConnection:
 
     @cached_property
     def service(self) -> Service:
-        from gofer.transport.azure.arm import Arm
-        from gofer.transport.azure.credential import AzureCredential
-
         cloud = find_cloud(self.environ, self.azure_folder)
         credential = AzureCredential(
             self.azure_folder, self.environ, authority=cloud.authority, remember=remember
@@ -98,14 +99,10 @@ class AzureConnection:
 
     @cached_property
     def handoff_store(self) -> HandoffStore:
-        from gofer.backends.azureml.handoff import HandoffStore
-
         return HandoffStore(lambda scope: self.service.arm.credential.token(scope).value)
 
     @cached_property
     def logs(self) -> Logs:
-        from gofer.backends.azureml.logs import Logs
-
         return Logs(self.service)
 
 

@@ -14,6 +14,7 @@ from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.objects import open_objects
 from gofer.objects.facts import Exists, ObjectsError
+from gofer.transport.bundle import bundle, mark
 
 REQUEST = "request.json"
 PRIVATE = "private.json"
@@ -42,8 +43,6 @@ class HandoffStore:
 
         Writes the agent again after 12 h, so that `prune`, which goes by age, keeps an agent in use.
         """
-        from gofer.transport.bundle import bundle, mark
-
         key = names.agent_key(mark())
         _explained(lambda: _put_agent(objects, key, lambda: bundle().data))
 
@@ -53,8 +52,6 @@ class HandoffStore:
         The request comes last: a node that finds the request also finds the secrets. The request names the
         agent, so that `prune` keeps that agent.
         """
-        from gofer.transport.bundle import mark
-
         values = msgspec.json.encode(private._asdict())
         request_json = msgspec.json.encode({**msgspec.to_builtins(request), "agent": mark()})
         _explained(lambda: objects.put(names.handoff_key(request.id, PRIVATE), values))

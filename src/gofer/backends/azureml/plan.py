@@ -292,8 +292,6 @@ class AzurePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def render(self) -> str:
         """The job request as it is sent; for an array, the request of the first row."""
-        from gofer.text import quote_command
-
         first = self.rows[0] if self.rows else None
         path = self.body_input.workspace.job(self.name(first))
         text = json.dumps(self.body(first), indent=2, ensure_ascii=False)

@@ -15,6 +15,7 @@ from gofer.core.prune import PACKAGES
 from gofer.errors import GoferError
 from gofer.node.packages import archive
 from gofer.objects.facts import ObjectInfo
+from gofer.transport.bundle import mark
 
 HANDOFF = "room"
 AGENT = "agent"
@@ -108,8 +109,6 @@ def _unneeded(bounds: PruneBounds, living: dict[str, _Handoff]) -> list[ObjectIn
     A run of an older gofer does not name its agent. Such a run may use any agent that was stored before the
     run.
     """
-    from gofer.transport.bundle import mark
-
     old = [
         info
         for info in bounds.store.list(_AGENTS)

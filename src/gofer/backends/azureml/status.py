@@ -153,8 +153,6 @@ def stamp(text: object) -> float | None:
     found = re.match(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?", str(text or ""))
     if not found:
         return None
-    from gofer.text import parse_time
-
     return parse_time(f"{found[1]}T{found[2]}{(found[3] or '')[:7]}Z")
 
 

@@ -13,6 +13,7 @@ from gofer.backends.kind import BackendContext
 from gofer.backends.local.options import LocalOptions, capabilities
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
+from gofer.backends.queue_prune import MachinePlace
 from gofer.core import gpus as driver
 from gofer.core.command.programs import locate
 from gofer.core.queue_home import spool_folder
@@ -153,8 +154,6 @@ class LocalBackend(Backend):
         return words
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.queue_prune import MachinePlace
-
         return [MachinePlace(LocalMachine.name, LocalMachine(), queue_home=self.queue_home)]
 
 

@@ -17,18 +17,21 @@ from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes, recorde
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions, capabilities
 from gofer.backends.slurm.plan import SlurmPlan, make_request, prepare_lines, render
+from gofer.backends.slurm.prune import SlurmPlace
 from gofer.backends.slurm.status import SlurmStatus
 from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
+from gofer.node import run_shell
 from gofer.node.slurm.calls import SlurmSilent
 from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmApi
 from gofer.remote.calls import describe
 from gofer.remote.slurm.submission import JobRejected
+from gofer.transport.bundle import bundle, mark
 from gofer.transport.machine import LocalMachine, Machine
-from gofer.transport.ssh import Login
+from gofer.transport.ssh import Login, shell_argv
 
 _SUBMIT_S = 120.0
 _CALL_S = 120.0
@@ -63,8 +66,6 @@ class SlurmBackend(KeepsSecretsHere):
 
     def prepare(self, record: RunRecord) -> str:
         """The name of the agent, which is made of its files."""
-        from gofer.transport.bundle import mark
-
         return mark()
 
     def plan(self, record: RunRecord, prepared: str) -> SlurmPlan:
@@ -77,8 +78,6 @@ class SlurmBackend(KeepsSecretsHere):
 
     def submit(self, plan: Plan) -> None:
         """Raises CheckFailed when Slurm refuses the job, BackendError when Slurm cannot be asked."""
-        from gofer.transport.bundle import bundle, mark
-
         made = cast(SlurmPlan, plan)
         # The secrets go through the connection's data, never through a command line.
         private = msgspec.json.encode(run_secrets.read(self._secrets_folder, made.record.id)._asdict())
@@ -138,8 +137,6 @@ class SlurmBackend(KeepsSecretsHere):
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
     ) -> list[str]:
-        from gofer.node import run_shell  # it needs much that no other method does
-
         job = self._queued_job(run)
         if job is None or job.state != "RUNNING":
             state = "not known to Slurm" if job is None else job.state.lower()
@@ -154,20 +151,14 @@ class SlurmBackend(KeepsSecretsHere):
         login = login_of(self._options)
         if login is None:
             return words
-        from gofer.transport.ssh import shell_argv
-
         return shell_argv(login, words, terminal=terminal)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.slurm.prune import SlurmPlace
-
         folder = self._options.folder
         return [SlurmPlace(self.machine, folder)]
 
     def _install_agent(self) -> str:
         """The folder of this version's agent on the site. The run itself may have another version's."""
-        from gofer.transport.bundle import bundle, mark
-
         with self._calling() as slurm:
             folder = slurm.agent(mark())
             if folder is None:

@@ -110,8 +110,6 @@ class SlurmPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def render(self) -> str:
         """The script as `sbatch` gets it, followed by the user's command as a comment."""
-        from gofer.text import quote_command
-
         command = quote_command(self.request.command).replace("\n", "\\n")
         return f"{self.script}\n# runs on each rank: {command}\n"
 

@@ -11,6 +11,7 @@ from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Wai
 from gofer.backends.kind import BackendContext
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
+from gofer.backends.queue_prune import MachinePlace
 from gofer.backends.ssh.options import SshOptions, capabilities, login_to
 from gofer.core.parallel import parallel_map
 from gofer.core.queue_home import spool_folder
@@ -228,8 +229,6 @@ class SshBackend(Backend):
         raise problem or no_process(run, node)
 
     def kept_places(self) -> list[KeptPlace]:
-        from gofer.backends.queue_prune import MachinePlace
-
         folder = self._options.folder
         return [
             MachinePlace(f"{host}:{folder}", queue.machine, queue_home=self._queue_home, folder=folder)

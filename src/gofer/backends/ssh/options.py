@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from gofer.backends.base import Capabilities
+from gofer.transport.ssh import Login
 
 if TYPE_CHECKING:
     from gofer.transport.ssh import Login
@@ -47,8 +48,6 @@ class SshOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def login_to(options: SshOptions, host: str) -> Login:
-    from gofer.transport.ssh import Login
-
     return Login(host, options.python, options.folder)
 
 

@@ -10,11 +10,15 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gofer.config.redact import remember
 from gofer.core.json_text import parse_json
 from gofer.errors import CredentialError, GoferError, Interrupted, Unreachable
 from gofer.model.checks import Check, Status
 from gofer.text import format_duration
 from gofer.transport import process
+from gofer.transport.azure.arm import Arm, ServicePatience
+from gofer.transport.azure.cloud import find_cloud, in_cloud
+from gofer.transport.azure.credential import AzureCredential
 from gofer.transport.azure.profile import login_command
 
 if TYPE_CHECKING:
@@ -52,22 +56,15 @@ class Access:
     @cached_property
     def environ(self) -> dict[str, str]:
         """The environment of the profile, in the target's cloud; UnknownName when the profile is gone."""
-        from gofer.transport.azure.cloud import in_cloud
-
         around = self.profiles.environ_for(self._owner, self._named)
         return in_cloud(self._cloud, around) if self._cloud else around
 
     @cached_property
     def cloud(self) -> Cloud:
-        from gofer.transport.azure.cloud import find_cloud
-
         return find_cloud(self.environ, self._token_folder)
 
     @cached_property
     def credential(self) -> AzureCredential:
-        from gofer.config.redact import remember
-        from gofer.transport.azure.credential import AzureCredential
-
         return AzureCredential(
             self._token_folder, self.environ, authority=self.cloud.authority, remember=remember
         )
@@ -75,8 +72,6 @@ class Access:
     @cached_property
     def arm(self) -> Arm:
         """A client with a single try: a check reports a problem at once and does not wait for it to pass."""
-        from gofer.transport.azure.arm import Arm, ServicePatience
-
         return Arm(self.cloud, self.credential, patience=ServicePatience(tries=1, silence_s=20.0))
 
     @cached_property

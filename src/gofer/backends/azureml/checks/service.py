@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from gofer.backends.azureml import names
 from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, workspace_of
 from gofer.backends.azureml.checks.virtual_cluster import virtual_cluster_checks
+from gofer.backends.azureml.datastores import RENEW, own_end
 from gofer.errors import CredentialError, GoferError
 from gofer.model.checks import Check, Status, guarded
 from gofer.objects.client import Client, HttpRequest, Signer
@@ -131,8 +133,6 @@ def _subscription(access: Access, target: Target) -> Iterator[Check]:
 
 
 def _workspace(access: Access, target: Target) -> Iterator[Check]:
-    from gofer.backends.azureml import names
-
     workspace = workspace_of(target)
     what = f"target {target.name} workspace"
     if access.arm.find(workspace.id, names.WORKSPACES_API) is None:
@@ -144,8 +144,6 @@ def _workspace(access: Access, target: Target) -> Iterator[Check]:
 
 
 def _compute(access: Access, target: Target) -> Iterator[Check]:
-    from gofer.backends.azureml import names
-
     if options_of(target).platform == "singularity":
         return
     workspace, name = workspace_of(target), str(options_of(target).compute)
@@ -184,8 +182,6 @@ def _instance_type(target: Target, name: str, kind: str, properties: dict[str, A
 
 
 def _datastore(access: Access, target: Target) -> Iterator[Check]:
-    from gofer.backends.azureml import names
-
     name = options_of(target).datastore
     if not name:
         return
@@ -200,8 +196,6 @@ def _datastore(access: Access, target: Target) -> Iterator[Check]:
 
 
 def _datastore_end(access: Access, what: str, workspace: Workspace, name: str) -> Check:
-    from gofer.backends.azureml.datastores import RENEW, own_end
-
     try:
         ends_at = own_end(access.arm, workspace, name)
     except CredentialError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gofer.backends.azureml.checks.target_resources import options_of
+from gofer.backends.azureml.shell import public_key
 from gofer.config.paths import home_folder
 from gofer.errors import GoferError
 from gofer.model.checks import Check, Status
@@ -66,8 +67,6 @@ def _key(folder: Path) -> Check:
 
 def _key_of(environ: Mapping[str, str], target: Target) -> Iterator[Check]:
     """Check the key of a target, if the target offers shells in its runs."""
-    from gofer.backends.azureml.shell import public_key
-
     if not options_of(target).interactive:
         return
     what = f"target {target.name} ssh key"

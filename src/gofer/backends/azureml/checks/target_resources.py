@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.options import AzureOptions
 from gofer.errors import GoferError
 from gofer.text import did_you_mean
@@ -19,8 +20,6 @@ def options_of(target: Target) -> AzureOptions:
 
 
 def workspace_of(target: Target) -> Workspace:
-    from gofer.backends.azureml.names import Workspace
-
     return Workspace(
         *(str(getattr(options_of(target), key)) for key in ("subscription_id", "resource_group", "workspace"))
     )

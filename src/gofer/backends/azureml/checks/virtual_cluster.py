@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gofer.backends.azureml import names
 from gofer.backends.azureml.checks.target_resources import listed, names_in, nearest, options_of, workspace_of
+from gofer.backends.azureml.facts import series_of
 from gofer.errors import GoferError
 from gofer.model.checks import Check, Status
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
 
 def virtual_cluster_checks(access: Access, target: Target) -> Iterator[Check]:
-    from gofer.backends.azureml import names
-
     if options_of(target).platform != "singularity":
         return
     name = str(options_of(target).virtual_cluster)
@@ -52,9 +52,6 @@ def _image(target: Target) -> Iterator[Check]:
 
 def _series_of_types(access: Access, subscription: str, locations: list[str]) -> dict[str, str]:
     """The series of each instance type in these locations; empty where the service does not list them."""
-    from gofer.backends.azureml import names
-    from gofer.backends.azureml.facts import series_of
-
     start = f"/subscriptions/{subscription}/providers/Microsoft.MachineLearningServices/locations"
     found: dict[str, str] = {}
     for location in locations:
