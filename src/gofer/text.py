@@ -87,6 +87,19 @@ def format_duration(seconds: float | None, *, tenths: bool = True) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
+def format_ago(seconds: float) -> str:
+    """`just now`, `42 s ago`, `2 min ago`, `3 h ago`, `1 day ago`."""
+    if not abs(seconds) < _MOST_SECONDS:
+        return "-"
+    if seconds < 5:
+        return "just now"
+    for unit_s, name in ((60.0, "s"), (3600.0, "min"), (86400.0, "h")):
+        if seconds < unit_s:
+            return f"{int(seconds // {'s': 1, 'min': 60, 'h': 3600}[name])} {name} ago"
+    days = int(seconds // 86400)
+    return "1 day ago" if days == 1 else f"{days} days ago"
+
+
 def parse_size(text: str) -> int:
     """Bytes from `512`, `10k`, `1.5GiB`, `50 MB` (k = 1000, ki = 1024); UsageError otherwise."""
     match = _SIZE.fullmatch(text.strip())

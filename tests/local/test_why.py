@@ -55,6 +55,18 @@ def test_why_names_the_runs_that_hold_the_gpus(gpu_home: Home) -> None:
     stop(gpu_home, holder, first, second, third)
 
 
+def test_q_says_what_a_waiting_run_waits_for(gpu_home: Home) -> None:
+    holder = hold(gpu_home, "-t", "four", "-n", "3", "--single")
+    waiting = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")
+    shown = gpu_home.gofer("q", "--no-logs", waiting).out
+    reason = f"it needs 4 GPUs (1 of 4 free); held by {short(holder)} (3 GPUs)"
+    assert shown.startswith(f"state      queued\nwhy        {reason}\nid ")
+    shown = gpu_home.gofer("q", "--no-logs", holder).out
+    assert "\nstate      running\n" in shown
+    assert f"\nshell      gofer ssh {short(holder)}\n" in shown
+    stop(gpu_home, holder, waiting)
+
+
 def test_the_estimate_is_the_end_of_the_time_limits(gpu_home: Home) -> None:
     holder = hold(gpu_home, "-t", "four", "-n", "4", "--single", "--time-limit", "1h")
     waiting = gpu_home.submit("-t", "four", "-n", "4", "--single", "true")

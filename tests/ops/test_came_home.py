@@ -42,7 +42,7 @@ def test_files_what_was_left_out_and_what_stayed(project: OpsProject) -> None:
         "what could not be kept stays on node 0 in /kept/x: `gofer extract k9qd4x DIR`"
     )
     assert CameHome(left_out=full).short("k9qd4x") == "could not be kept: big (No space left on device)"
-    text = describe(facts(project.session, row))
+    text = describe(facts(project.session, row), now=0.0)
     for line in (
         "outputs    6 files, 3.0 KiB: a, b, c, ck/…, …",
         "files      1 file, 1 B: runs/…",
@@ -70,7 +70,7 @@ def test_a_record_that_is_not_in_order_costs_nothing(project: OpsProject) -> Non
     row = project.add(make_record(RUN), state="succeeded")
     project.run_folder(RUN).exit("succeeded", kept={"files": "many"})
     assert came_home(RunFolder(project.store, row.id), row) == CameHome()
-    assert "fetch" not in describe(facts(project.session, row))
+    assert "fetch" not in describe(facts(project.session, row), now=0.0)
     assert run_json(project.session, row, from_store=False)["came_home"] is None
 
 

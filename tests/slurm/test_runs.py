@@ -263,6 +263,10 @@ def test_squeue_shows_the_name_of_a_run_and_gofer_its_job(home: SlurmHome, name:
 def test_a_run_that_ended_before_gofer_asked_has_its_job_too(home: SlurmHome) -> None:
     done = home.finish("true")
     assert done["service_id"] == home.job(done["id"])
+    lines = home.gofer("q", "--no-logs", done["id"]).out.splitlines()
+    facts = {line[:11].strip(): line[11:] for line in lines}
+    assert facts["job"] == home.job(done["id"])
+    assert facts["hosts"] in home.slurm.call("sinfo", "--noheader", "--Node", "--format=%N").split()
 
 
 def _rows(home: SlurmHome, run: str) -> list[str]:

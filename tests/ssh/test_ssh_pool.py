@@ -47,7 +47,8 @@ def test_runs_go_to_all_machines_and_every_verb_reaches_the_right_one(home: Home
     assert "warning" not in listed.err
     for run in runs:
         shown = home.gofer("q", run, cwd=elsewhere).out
-        assert "running" in shown and host_of(home, run) in shown
+        assert "running" in shown and f"\nhosts      {host_of(home, run)}\n" in shown
+        assert f"\nshell      gofer ssh {run.rpartition('-')[2]}\n" in shown
         assert " runs\n" in home.gofer("why", run, cwd=elsewhere).out
         there = home.gofer("ssh", run, "hostname", cwd=elsewhere).out.strip()
         assert there == host_of(home, run)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from unit.cli.runs import a_group, a_run
+from unit.cli.runs import NOW, a_group, a_run
 
-from gofer.cli.output.describe import describe
+from gofer.cli.output.describe import collapse_ranks, describe
 from gofer.ops.runs.failures import FirstFailure
 from gofer.ops.runs.node_reports import NodeUse
 from gofer.ops.runs.query import FailedRow, RunDetails
@@ -43,7 +44,7 @@ def _facts(row: RunRow, **known: object) -> RunDetails:
 
 
 def _check(name: str, facts: RunDetails) -> None:
-    shown = describe(facts)
+    shown = describe(facts, now=NOW)
     assert os.linesep == "\n"
     assert shown == (GOLDEN / name).read_text()
 
@@ -81,6 +82,44 @@ def test_a_run_that_is_running_on_gpus() -> None:
     )
     row = a_run(state="running", ended_at=None, exit_code=None, nodes=1, procs=1, gpus=2)
     _check("query-running.txt", _facts(row, usage=[NodeUse(0, 0.0, 4.2, gpus, 812.0, 900.0)]))
+
+
+def test_a_run_that_has_ended_shows_its_peaks() -> None:
+    gpus = (GpuUse(index=0, memory_used_mib=1.0, memory_peak_mib=2048, memory_total_mib=4096, utilisation=3),)
+    facts = _facts(a_run(nodes=1, procs=1), usage=[NodeUse(0, 0.0, 229.0, gpus, 12.0, 18.2)])
+    shown = describe(facts, now=NOW)
+    assert "\npeak       memory 18 MiB\n           GPU 0: 2048 of 4096 MiB, 3 % busy\n" in shown
+    assert "ago, 12" not in shown
+
+
+def test_a_run_on_a_cluster_shows_its_job_hosts_and_page() -> None:
+    row = a_run(state="running", ended_at=None, service_id="1234", submitted_at=NOW - 90)
+    shown = describe(_facts(row, hosts=("n1", "n2"), page="https://page"), now=NOW)
+    lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
+    assert (lines["state"], lines["job"], lines["hosts"]) == ("running", "1234", "n1, n2")
+    assert lines["page"] == "https://page" and lines["shell"] == "gofer ssh k9qd4x"
+    assert lines["submitted"].endswith("(1 min ago)")
+    assert shown.startswith("state ")
+
+
+def test_a_state_has_its_colour_and_nothing_else_has() -> None:
+    shown = describe(_facts(a_run()), now=NOW, colour=True)
+    assert shown.startswith("state      \x1b[32msucceeded\x1b[0m\n")
+    assert shown.count("\x1b[") == 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shown"),
+    [
+        (range(8), ["a/rank-{0..7}.log"]),
+        (range(8, 13), ["a/rank-{8..12}.log"]),
+        (range(4), [f"a/rank-{rank}.log" for rank in range(4)]),
+        ((0, 1, 2, 3, 5, 6), [f"a/rank-{rank}.log" for rank in (0, 1, 2, 3, 5, 6)]),
+    ],
+)
+def test_many_ranks_are_one_pattern(ranks: Iterable[int], shown: list[str]) -> None:
+    paths = [f"a/rank-{rank}.log" for rank in ranks]
+    assert collapse_ranks(["a/setup.log", *paths, "b/rank-0.log"]) == ["a/setup.log", *shown, "b/rank-0.log"]
 
 
 def test_a_group_with_failed_rows() -> None:

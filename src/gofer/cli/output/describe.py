@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gofer.cli.output.columns import summary
 from gofer.cli.output.screen import printable
 from gofer.cli.output.table import Column, render, render_facts
+from gofer.core.states import State
 from gofer.ops.runs.failures import explain
 from gofer.ops.submission.gpu_oversight import SAW_NO_GPU
-from gofer.text import count_runs, format_duration, format_local_time
+from gofer.text import count_runs, format_ago, format_duration, format_local_time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gofer.ops.runs.failures import FirstFailure
     from gofer.ops.runs.node_reports import NodeUse
     from gofer.ops.runs.query import RunDetails
+    from gofer.ops.runs.run_folder import GpuUse
     from gofer.tracking.ledger import RunRow
 
 _SNAPSHOT_LETTERS = 12
 _MOST_LEFT_OUT = 5
+_MANY_RANKS = 5
+_RANK = re.compile(r"/rank-(\d+)\.log$")
 
 
-def describe(facts: RunDetails, *, log_shown: bool = False) -> str:
+def describe(facts: RunDetails, *, now: float, log_shown: bool = False, colour: bool = False) -> str:
     """Log paths, then facts, then what failed first; a group has its failed rows instead.
 
-    `log_shown`: the end of the log of rank 0 was already printed and is not repeated.
+    `log_shown`: the end of the log of rank 0 was already printed and is not repeated. Ages are at `now`.
     """
-    parts = [_paths(facts), render_facts(_lines(facts))]
+    parts = [_paths(facts), render_facts(_lines(facts, now), colour=colour)]
     failure = facts.first_failure
     if failure and failure.tail and not (log_shown and failure.rank == 0):
         parts.append(failing_rank(failure))
@@ -36,38 +44,90 @@ def describe(facts: RunDetails, *, log_shown: bool = False) -> str:
 
 
 def _paths(facts: RunDetails) -> str:
-    return "".join(f"{printable(str(path))}\n" for path in facts.log_paths)
+    """The paths of the logs. Many ranks in one folder are one pattern, which a shell expands."""
+    return "".join(f"{printable(line)}\n" for line in collapse_ranks([str(path) for path in facts.log_paths]))
 
 
-def _lines(facts: RunDetails) -> list[tuple[str, str]]:
+def collapse_ranks(paths: Sequence[str]) -> list[str]:
+    """The paths, with five or more ranks in sequence as one pattern: `node-0/rank-{0..7}.log`."""
+    lines: list[str] = []
+    for folder, some in groupby(paths, key=lambda path: _RANK.sub("", path)):
+        same = list(some)
+        ranks = [int(found[1]) for path in same if (found := _RANK.search(path))]
+        if len(same) >= _MANY_RANKS and ranks == list(range(ranks[0], ranks[0] + len(same))):
+            lines.append(f"{folder}/rank-{{{ranks[0]}..{ranks[-1]}}}.log")
+        else:
+            lines += same
+    return lines
+
+
+def _lines(facts: RunDetails, now: float) -> list[tuple[str, str]]:
     row = facts.row
+    ahead = f"; {count_runs(facts.ahead)} ahead" if facts.ahead else ""
     lines = [
+        ("state", row.state),
+        ("reason", row.reason or ""),
+        ("why", f"{facts.why}{ahead}" if facts.why else ""),
+        ("exit code", str(row.exit_code) if row.exit_code else ""),
+        ("rows", summary(row.counts) if row.kind == "group" else ""),
         ("id", row.id),
         ("short id", row.short_id),
         ("name", row.name),
         ("target", row.target),
+        ("job", row.service_id),
         ("command", facts.command),
         ("gpus", f"{row.gpus}, {SAW_NO_GPU}" if facts.saw_no_gpu else str(row.gpus)),
-        ("nodes", f"{row.nodes} with {row.procs} processes each" if row.nodes * row.procs > 1 else "1"),
-        ("submitted", format_local_time(row.submitted_at)),
-        ("started", format_local_time(row.started_at)),
-        ("ended", format_local_time(row.ended_at) if row.ended_at is not None else ""),
-        ("elapsed", format_duration(facts.elapsed_s)),
+        ("nodes", _nodes(row)),
+        ("hosts", ", ".join(facts.hosts)),
+        ("submitted", _moment(row.submitted_at, now)),
+        ("started", _moment(row.started_at, now)),
+        ("ended", _moment(row.ended_at, now)),
+        ("elapsed", format_duration(facts.elapsed_s) if row.started_at is not None else ""),
         ("attempts", str(facts.attempts) if facts.attempts > 1 else ""),
         ("group", row.group_id or ""),
         ("values", _pairs(row.args)),
         ("tags", _pairs(row.tags)),
         ("snapshot", (row.snapshot or "")[:_SNAPSHOT_LETTERS]),
         ("commit", printable(facts.commit)),
-        ("usage", "\n".join(_usage(use) for use in facts.usage)),
+        ("peak", _peaks(facts.usage) if row.is_final else ""),
+        ("usage", "" if row.is_final else "\n".join(map(_usage, facts.usage))),
         *_came_home(facts),
-        ("rows", summary(row.counts) if row.kind == "group" else ""),
-        ("state", row.state),
-        ("reason", row.reason or ""),
-        ("why", facts.why or ""),
-        ("exit code", str(row.exit_code) if row.exit_code else ""),
+        ("shell", f"gofer ssh {row.short_id}" if row.state == State.RUNNING and row.kind == "run" else ""),
+        ("page", facts.page),
     ]
     return [(key, value) for key, value in lines if value]
+
+
+def _nodes(row: RunRow) -> str:
+    if row.procs == 1:
+        return str(row.nodes)
+    return f"{row.nodes} with {row.procs} processes{' each' if row.nodes > 1 else ''}"
+
+
+def _moment(at: float | None, now: float) -> str:
+    return "" if at is None else f"{format_local_time(at)} ({format_ago(now - at)})"
+
+
+def _peaks(usage: Sequence[NodeUse]) -> str:
+    """The highest readings of a run that has ended: memory and GPUs of each node."""
+    lines = []
+    for use in usage:
+        node = f"node {use.node}, " if len(usage) > 1 else ""
+        memory = use.rss_mib if use.rss_peak_mib is None else use.rss_peak_mib
+        if memory is not None:
+            lines.append(f"{node}memory {memory:.0f} MiB")
+        lines += [
+            f"{node}GPU {gpu.index}{f' {gpu.name}' if gpu.name else ''}: {_most(gpu)}" for gpu in use.gpus
+        ]
+    return "\n".join(lines)
+
+
+def _most(gpu: GpuUse) -> str:
+    used = gpu.memory_used_mib if gpu.memory_peak_mib is None else gpu.memory_peak_mib
+    busy = gpu.utilisation if gpu.utilisation_peak is None else gpu.utilisation_peak
+    total = "?" if gpu.memory_total_mib is None else f"{gpu.memory_total_mib:.0f}"
+    shown = "?" if used is None else f"{used:.0f}"
+    return f"{shown} of {total} MiB, {'?' if busy is None else f'{busy:.0f}'} % busy"
 
 
 def _came_home(facts: RunDetails) -> list[tuple[str, str]]:

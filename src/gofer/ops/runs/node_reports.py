@@ -18,6 +18,8 @@ from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.text import format_size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gofer.ops.runs.run_folder import GpuUse, RunFolder
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
@@ -29,6 +31,8 @@ _WAITING = "waiting"
 _MOVING = ("copying", "uploading")
 _PACKAGES = "packages"
 _SAID = ("folder", _PACKAGES)
+# The names of more machines are not read.
+_MOST_HOSTS = 16
 
 
 class _Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +149,7 @@ def nodes_of_run(session: Session, row: RunRow) -> list[RunNode]:
     for number in sorted({*range(row.nodes), *ends}):
         begun = number in ends
         events = _events(folder, attempt, number) if folder and begun else []
-        agent = next((event for event in reversed(events) if event.host is not None), None)
+        agent = _agent(events)
         started = next((event.at for event in events if event.event == "started"), None)
         end = ends.get(number)
         nodes.append(
@@ -162,6 +166,22 @@ def nodes_of_run(session: Session, row: RunRow) -> list[RunNode]:
             )
         )
     return nodes
+
+
+def node_hosts(folder: RunFolder, row: RunRow) -> tuple[str, ...]:
+    """The machines of the last attempt, by node. Empty for a group and for a run of very many nodes; nodes
+    that have not begun are left out.
+    """
+    attempt = 0 if row.kind == "group" else folder.last_attempt(row)
+    if not attempt or row.nodes > _MOST_HOSTS:
+        return ()
+    agents = (_agent(_events(folder, attempt, node)) for node in folder.nodes(attempt))
+    return tuple(agent.host for agent in agents if agent and agent.host)
+
+
+def _agent(events: Sequence[_NodeEvent]) -> _NodeEvent | None:
+    """The event of the agent that last took the node's part."""
+    return next((event for event in reversed(events) if event.host is not None), None)
 
 
 def _events(folder: RunFolder, attempt: int, node: int) -> list[_NodeEvent]:

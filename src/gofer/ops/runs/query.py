@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.backends import registry
 from gofer.core.states import State
+from gofer.errors import GoferError
 from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.node_reports import NodeUse, node_usage, progress
+from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
+from gofer.ops.runs.target_views import page_of
+from gofer.ops.runs.why import WAITING, waiting_for
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk
@@ -19,7 +23,7 @@ from gofer.text import quote_command
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
-    from gofer.ops.runs.run_folder import LogFile
+    from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -45,7 +49,8 @@ class RunDetails(NamedTuple):
     `log_paths` are files on this machine: fetched copies, or files of a store that is a folder here.
     `failed_rows` are the first ten of a group. `commit` is git's commit with the branch, and whether the code
     differed. `came_home` are the files that the run left. `saw_no_gpu`: the target has GPUs, but the run
-    asked for none.
+    asked for none. `hosts` are the machines of a target that has several, `page` the run's page of a service,
+    and `ahead` the number of runs before a waiting one.
     """
 
     row: RunRow
@@ -61,24 +66,28 @@ class RunDetails(NamedTuple):
     commit: str = ""
     came_home: CameHome = CameHome()
     saw_no_gpu: bool = False
+    hosts: tuple[str, ...] = ()
+    page: str = ""
+    ahead: int | None = None
 
 
 def facts(
     session: Session, row: RunRow, reader: LogReader | None = None, *, fetched: Sequence[Path] | None = None
 ) -> RunDetails:
-    """The facts from the ledger and the run's folder, as `reader` listed it. Calls no cluster. `fetched` are
-    copies of logs, if any.
+    """The facts from the ledger and the run's folder, as `reader` listed it. Only about a waiting run, the
+    cluster is called. `fetched` are copies of logs, if any.
     """
     if is_adopted(row):
-        return _adopted(row, list(fetched or ()))
+        return _adopted(session, row, list(fetched or ()))
     reader = reader or LogReader(session, row, whole=True)
     folder, logs = reader.folder, reader.files()
     failure = find_first_failure(folder, row)
     record = RunRecords(session).of(row)
+    waiting = waiting_for(session, row, record) if row.kind == "run" and row.state in WAITING else None
     return RunDetails(
         row=row,
         command=quote_command(row.command),
-        why=explain(row, record, failure) or progress(folder, row),
+        why=waiting.why if waiting else explain(row, record, failure) or progress(folder, row),
         elapsed_s=elapsed_s(row),
         attempts=len(row.attempts) or max((log.attempt for log in logs), default=0),
         first_failure=failure,
@@ -89,7 +98,28 @@ def facts(
         commit=_commit(record),
         came_home=came_home(folder, row),
         saw_no_gpu=gpu_oversight.saw_none(record),
+        hosts=_hosts(folder, row, record),
+        page=_page(session, row),
+        ahead=waiting.ahead if waiting else None,
     )
+
+
+def _hosts(folder: RunFolder, row: RunRow, record: RunRecord | None) -> tuple[str, ...]:
+    if registry.runs_here(row.backend):
+        return ()
+    if record is not None and record.placement:
+        return tuple(record.placement.split(","))
+    return node_hosts(folder, row)
+
+
+def _page(session: Session, row: RunRow) -> str:
+    """The run's page of a service; empty where there is none, or the target is no longer known."""
+    if registry.runs_here(row.backend) or row.kind == "group":
+        return ""
+    try:
+        return page_of(session, row) or ""
+    except GoferError:
+        return ""
 
 
 def _commit(record: RunRecord | None) -> str:
@@ -100,7 +130,7 @@ def _commit(record: RunRecord | None) -> str:
     return f"{code.commit[:12]}{branch}{', with changes' if code.dirty else ''}"
 
 
-def _adopted(row: RunRow, paths: list[Path]) -> RunDetails:
+def _adopted(session: Session, row: RunRow, paths: list[Path]) -> RunDetails:
     """The facts about an adopted job, which has nothing in a store."""
     return RunDetails(
         row=row,
@@ -113,6 +143,7 @@ def _adopted(row: RunRow, paths: list[Path]) -> RunDetails:
         log_paths=paths,
         usage=[],
         failed_rows=[],
+        page=_page(session, row),
     )
 
 

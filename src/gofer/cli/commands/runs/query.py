@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from gofer.cli.options import Command, Flag, Option, json_option, run_argument, 
 from gofer.cli.output.describe import describe
 from gofer.cli.output.run_json import print_run, print_runs
 from gofer.cli.output.screen import print_message, write
+from gofer.cli.output.theme import has_colours
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.find import find_all
 from gofer.ops.runs.freshness import refresh_runs
@@ -43,7 +45,7 @@ def _show(session: Session, row: RunRow, *, lines: int) -> None:
     copies = _fetch(reader, row) if lines else None
     log_shown = bool(lines) and row.kind == "run" and _print_tail(reader, lines, copies)
     found = facts(session, row, reader, fetched=None if copies is None else copies.paths)
-    sys.stdout.write(describe(found, log_shown=log_shown))
+    sys.stdout.write(describe(found, now=time.time(), log_shown=log_shown, colour=has_colours(sys.stdout)))
 
 
 def _fetch(reader: LogReader, row: RunRow) -> LogCopies | None:
