@@ -57,8 +57,21 @@ def lasting(value: Any) -> Any:
     return [lasting(one) for one in value] if isinstance(value, list) else value
 
 
+def _by_key(value: Any) -> Any:
+    """The entries of `config show --json` by their keys; any other value unchanged."""
+    is_settings = isinstance(value, list) and value and all(map(_is_setting, value))
+    return {one["key"]: one for one in value} if is_settings else value
+
+
+def _is_setting(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"key", "value", "origin"}
+
+
 def assert_holds(new: Any, old: Any, where: str) -> None:
-    """AssertionError unless `new` has all that `old` has; documents may have more fields."""
+    """AssertionError unless `new` has all that `old` has; documents may have more fields, and settings more
+    keys.
+    """
+    old, new = _by_key(old), _by_key(new)
     if isinstance(old, dict):
         assert isinstance(new, dict) and old.keys() <= new.keys(), f"{where}: {new!r} lacks fields of {old!r}"
         for name in old:

@@ -113,3 +113,31 @@ def test_words_that_a_shell_would_read_pass_through_sbatch(home: SlurmHome) -> N
     home.target("constraint: 'a100&lab', extra: ['--comment=\"two words\"'], prelude: 'export MARK=\"a  b\"'")
     done = home.finish("sh", "-c", 'echo "$MARK"')
     assert (done["state"], home.log(done["id"])) == ("succeeded", "a  b\n")
+
+
+def test_memory_and_the_type_of_gpus_are_asked_for(home: SlurmHome) -> None:
+    run = home.submit("-n", "2", "--single", "--memory", "1.5GiB", "--gpu-type", "A100", "sleep", "300")
+    job = home.slurm.call("scontrol", "show", "job", home.job(run))
+    assert "MinMemoryNode=1.50G" in job and "gres:gpu:a100:2" in job
+    home.gofer("abort", run)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-N", "4"], "the run needs 4 nodes of the target `lab`; it has 3"),
+        (["-n", "16"], "the run needs 4 nodes of the target `lab` with 4 GPUs; 3 of its 3 nodes have that"),
+        (["--cpus", "500"], "a node of the target `lab` with 500 CPUs; 0 of its 3 nodes have that"),
+        (["--memory", "900T"], "of memory; 0 of its 3 nodes have that"),
+        (
+            ["-n", "1", "--gpu-type", "h100"],
+            "asks for GPUs of the type `h100`, and the target `lab` has none",
+        ),
+    ],
+)
+def test_what_the_site_can_never_run_is_refused_before_the_code_is_sent(
+    home: SlurmHome, options: list[str], words: str
+) -> None:
+    done = home.gofer("submit", *options, "true", status=1)
+    assert words in done.err and "code:" not in done.err
+    assert not list(home.store.glob("runs/*"))

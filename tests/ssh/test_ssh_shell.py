@@ -76,3 +76,11 @@ def test_the_machine_is_a_node(held: tuple[Home, str]) -> None:
     (node,) = json.loads(home.gofer("list", "nodes", "--json").out)
     assert (node["name"], node["state"], node["gpus"], node["gpus_free"]) == ("hostb", "mixed", 4, 1)
     assert "hostb" in home.gofer("target", "show", "box").out
+
+
+def test_a_machine_without_what_the_run_needs_is_not_chosen(held: tuple[Home, str]) -> None:
+    home, _ = held
+    done = home.gofer("submit", "--memory", "900T", "true", status=1)
+    assert "needs a machine of `box` with 818.5 TiB of memory; 0 of 1 answer and have that" in done.err
+    done = home.gofer("submit", "-n", "1", "--gpu-type", "a100", "true", status=1)
+    assert "with 1 GPU of the type `a100`; 0 of 1 answer and have that" in done.err

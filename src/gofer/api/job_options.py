@@ -21,8 +21,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class JobOptions(TypedDict, total=False):
     """The options of `gofer submit`, with the names of `job:` in gofer.yaml. None means not given.
 
-    `gpus` counts the whole run, `procs` is per node and `cpus` per process. A duration is `"2h"`, seconds or
-    a timedelta. Values of `env` and `tags` may be numbers.
+    `gpus` counts the whole run, `procs` and `memory` are per node, and `cpus` is per process. A duration is
+    `"2h"`, seconds or a timedelta. Values of `env` and `tags` may be numbers.
     """
 
     name: str | None
@@ -30,6 +30,8 @@ class JobOptions(TypedDict, total=False):
     nodes: int | None
     procs: int | None
     cpus: int | None
+    memory: str | None
+    gpu_type: str | None
     multi_process: bool | None
     launcher: str | None
     rank_variables: str | None

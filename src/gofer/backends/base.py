@@ -325,9 +325,9 @@ class Backend(ABC):
 
     # -- what some backends have, on the way to the cluster
 
-    def select_machines(self, layout: Layout) -> str:
-        """The machines for a run of this shape, separated by commas, on a target that has several. gofer
-        records them before it sends the run.
+    def select_machines(self, job: Job, layout: Layout) -> str:
+        """The machines for the job in this shape, separated by commas, on a target that has several. gofer
+        records them before it sends the run. CheckFailed when no machine has what the job asks for.
         """
         return ""
 

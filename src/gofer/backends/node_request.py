@@ -43,6 +43,7 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     keep_most_bytes: int
     outputs: tuple[str, ...]
     layout: Layout
+    memory_mib: int
     time_limit_s: float | None
     grace_s: float
     retries: int
@@ -91,6 +92,7 @@ def common_fields(
         "keep_most_bytes": parse_size(job.keep_most),
         "outputs": job.outputs,
         "layout": record.layout,
+        "memory_mib": job.resources.memory_mib,
         "time_limit_s": job.time_limit_s,
         "grace_s": job.grace_s,
         "retries": job.retries,

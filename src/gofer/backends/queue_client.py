@@ -17,7 +17,7 @@ from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
 from gofer.queue.why_waiting import Holder, WaitingFacts
 from gofer.remote.calls import describe
-from gofer.text import format_duration
+from gofer.text import format_duration, format_size
 from gofer.transport.machine import Machine
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ def _why(facts: WaitingFacts) -> str:
 
 
 def _need(kind: str, facts: WaitingFacts) -> str:
+    if kind == "memory_mib":
+        free, most = format_size(facts.memory_free_mib << 20), format_size(facts.machine_memory_mib << 20)
+        return f"{count(kind, facts.memory_mib)} ({free} of {most} free)"
     if kind == "cpus":
         return f"{count(kind, facts.cpus)} ({facts.cpus_free} of {facts.machine_cpus} free)"
     split = f", not {facts.gpus_per_node} on one node" if facts.gpus_free >= facts.gpus else ""
@@ -59,7 +62,9 @@ def _need(kind: str, facts: WaitingFacts) -> str:
 
 
 def count(kind: str, number: int) -> str:
-    """`1 GPU`, `4 CPUs`."""
+    """`1 GPU`, `4 CPUs`, `2.0 GiB of memory`."""
+    if kind == "memory_mib":
+        return f"{format_size(number << 20)} of memory"
     return f"{number} {_WORDS[kind][number != 1]}"
 
 

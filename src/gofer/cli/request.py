@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _AS_GIVEN = (
-    *("name", "gpus", "nodes", "procs", "cpus", "setup", "retries", "priority"),
+    *("name", "gpus", "nodes", "procs", "cpus", "memory", "gpu_type", "setup", "retries", "priority"),
     *("launcher", "rank_variables", "keep", "packages", "wheels"),
 )
 # Options of gofer that people write after the command by mistake.

@@ -27,6 +27,7 @@ from gofer.errors import UsageError
 
 TASK_ID = "SLURM_ARRAY_TASK_ID"
 GPU_OPTIONS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
+MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 # The job's own: gofer writes them for each kind of target.
 _MAPPED = ("nodes", "job-name", "export")
 _SIGNALS_TO_STEPS = ("USR1", "USR2", "HUP")
@@ -226,8 +227,10 @@ class _Reader:
             "cpus-per-task": lambda: self._flags.cpus is not None,
             "time": lambda: self._flags.time_limit_s is not None,
             "array": lambda: self._has_array,
+            **dict.fromkeys(MEMORY_OPTIONS, lambda: self._flags.memory is not None),
         }
-        if option.name in GPU_OPTIONS and self._flags.gpus is not None:
+        gpus = self._flags.gpus, self._flags.gpu_type
+        if option.name in GPU_OPTIONS and any(flag is not None for flag in gpus):
             return False
         return not (option.name in said and said[option.name]())
 

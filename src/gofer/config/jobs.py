@@ -25,9 +25,15 @@ from gofer.model.job import Job, Resources
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>&1", "2>"})
 
 _MAPS = ("env", "tags")
-_RESOURCES = ("gpus", "nodes", "procs", "cpus")
+_RESOURCES = ("gpus", "nodes", "procs", "cpus", "memory", "gpu_type")
 _RENAMED = {"time_limit": "time_limit_s", "grace": "grace_s"}
-_FLAGS = {"env": "-e", "tags": "--tag", "multi_process": "--single", "cpus": "--cpus"}
+_FLAGS = {
+    "env": "-e",
+    "tags": "--tag",
+    "multi_process": "--single",
+    "cpus": "--cpus",
+    "gpu_type": "--gpu-type",
+}
 
 
 class JobFile(NamedTuple):
@@ -121,6 +127,8 @@ class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     nodes: int | None = None
     procs: int | None = None
     cpus: int | None = None
+    memory: str | None = None
+    gpu_type: str | None = None
     env: dict[str, str] = {}
     tags: dict[str, str] = {}
     sync: tuple[str, ...] | None = None

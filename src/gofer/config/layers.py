@@ -27,6 +27,8 @@ JOB_VARIABLES = (
     "nodes",
     "procs",
     "cpus",
+    "memory",
+    "gpu_type",
     "setup",
     "time_limit",
     "grace",

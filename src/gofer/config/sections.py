@@ -50,6 +50,8 @@ SomeSize: TypeAlias = Annotated[
         extra={"form": "a size like `10GiB`"},
     ),
 ]
+# The words of GPU names, and of Slurm's types and features.
+GpuType: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)", max_length=64)]
 Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
 
@@ -85,6 +87,8 @@ class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     nodes: Annotated[Nodes | None, Meta(description="Nodes; by default as few as have the GPUs")] = None
     procs: Annotated[PerNode | None, Meta(description="Processes per node; by default one per GPU")] = None
     cpus: Annotated[PerNode | None, Meta(description="CPU cores per process")] = None
+    memory: Annotated[SomeSize | None, Meta(description="Memory of each node, as `64G`")] = None
+    gpu_type: Annotated[GpuType | None, Meta(description="The type of the GPUs, as `a100`")] = None
     env: Annotated[
         Variables | None, Meta(description="Variables for the command; may contain references")
     ] = None

@@ -25,7 +25,8 @@ class NodeRequest(NamedTuple):
     machine has the rows in its database.
 
     `code` is a gofer.model.run.CodeOrigin, and the values of `folders` are gofer.model.job.JobFolder. `store`
-    is the folder that the run writes to; None where an uploader sends the files.
+    is the folder that the run writes to; None where an uploader sends the files. `memory_mib` is for each
+    node, 0 where the job asks for none.
 
     For a queue, `remote` is the URL of the store where `store` is not the store itself. `span` has the
     numbers of the nodes on this machine when others are elsewhere. `leased` GPUs are shared with other
@@ -56,6 +57,7 @@ class NodeRequest(NamedTuple):
     keep_group_bytes: Optional[int] = None
     keep_most_bytes: Optional[int] = None
     outputs: Sequence[str] = ()
+    memory_mib: int = 0
     time_limit_s: Optional[float] = None
     grace_s: float = 0.0
     retries: int = 0

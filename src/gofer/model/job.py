@@ -7,15 +7,25 @@ import msgspec
 from gofer.core.command.command_launcher import SPANNING
 from gofer.core.states import RETRIED_BY_DEFAULT, Reason
 from gofer.model.bounds import MOST_ROWS, Count, Seconds
+from gofer.text import parse_size
 
 
-class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a job asks for. `gpus` counts the whole run; `procs` is per node, `cpus` per process."""
+class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """What a job asks for. `gpus` counts the whole run; `procs` and `memory`, a size, are per node, `cpus`
+    per process. `gpu_type` is a word in the names of the GPUs: `a100`.
+    """
 
     gpus: Count = 0
     nodes: Count | None = None
     procs: Count | None = None
     cpus: Count | None = None
+    memory: str | None = None
+    gpu_type: str | None = None
+
+    @property
+    def memory_mib(self) -> int:
+        """The memory of each node in MiB, rounded up; 0 where the job does not ask for any."""
+        return 0 if self.memory is None else max(-(-parse_size(self.memory) // 2**20), 1)
 
 
 class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):

@@ -9,9 +9,11 @@ fits may start before the head, until the head has waited for `PATIENCE_S`.
 from __future__ import annotations
 
 import math
+import os
 from typing import Callable, Iterable, NamedTuple, Sequence, TypeVar
 
 from gofer.core.node_request import NodeRequest
+from gofer.node.memory import limit_kib
 from gofer.node.rendezvous.run_nodes import own_nodes
 
 PATIENCE_S = 300.0
@@ -29,10 +31,13 @@ class Demand(NamedTuple):
     limit_s: float | None
     target_gpus: int
     block: int
+    memory_mib: int = 0
 
 
 def demand_of(request: NodeRequest, *, cores: int) -> Demand:
-    """What a run of this request needs. A request for more CPUs than the machine has means all of them."""
+    """What a run of this request needs. A request for more CPUs than the machine has means all of them, and
+    so does one for more memory in `Pool.fit`.
+    """
     layout, nodes = request.layout, len(own_nodes(request))
     cpus = nodes * layout.procs_per_node * layout.cpus_per_proc
     return Demand(
@@ -42,14 +47,16 @@ def demand_of(request: NodeRequest, *, cores: int) -> Demand:
         limit_s=request.time_limit_s,
         target_gpus=request.gpus,
         block=request.block or 1,
+        memory_mib=nodes * request.memory_mib,
     )
 
 
 class Grant(NamedTuple):
-    """What a run holds: the GPUs of each node, and a number of CPUs."""
+    """What a run holds: the GPUs of each node, a number of CPUs, and memory."""
 
     gpus: list[list[int]]
     cpus: int
+    memory_mib: int = 0
 
 
 class HeldGrant(NamedTuple):
@@ -60,17 +67,27 @@ class HeldGrant(NamedTuple):
 
 
 class Pool:
-    """The GPUs and CPUs of this machine, and which are taken. Other queues hold the `foreign` GPUs."""
+    """The GPUs, CPUs and memory of this machine, and what is taken. Other queues hold the `foreign` GPUs.
 
-    def __init__(self, cpus: int) -> None:
+    Memory counts only as runs ask for it: a run that asks for none takes none.
+    """
+
+    def __init__(self, cpus: int, memory_mib: int = 0) -> None:
         self.cpus = cpus
         self.free_cpus = cpus
+        self.memory_mib = memory_mib
+        self.free_memory_mib = memory_mib
         self.taken: set[int] = set()
         self.foreign: set[int] = set()
 
+    @classmethod
+    def of_this_machine(cls) -> Pool:
+        """What runs may use here: the affinity mask and the control group may allow less than there is."""
+        return cls(len(os.sched_getaffinity(0)), limit_kib() >> 10)
+
     def without(self, held: Iterable[Grant]) -> Pool:
         """A pool of the same size in which only `held` is taken."""
-        pool = Pool(self.cpus)
+        pool = Pool(self.cpus, self.memory_mib)
         pool.foreign = self.foreign
         for grant in held:
             pool.take(grant)
@@ -78,23 +95,25 @@ class Pool:
 
     def take(self, grant: Grant) -> None:
         self.free_cpus -= grant.cpus
+        self.free_memory_mib -= grant.memory_mib
         for gpus in grant.gpus:
             self.taken.update(gpus)
 
     def give_back(self, grant: Grant) -> None:
         self.free_cpus += grant.cpus
+        self.free_memory_mib += grant.memory_mib
         for gpus in grant.gpus:
             self.taken.difference_update(gpus)
 
     def fit(self, demand: Demand) -> Grant | None:
         """What the run would get now, or None. GPUs of one node lie in one block of `block`."""
-        cpus = min(demand.cpus, self.cpus)
-        if cpus > self.free_cpus:
+        cpus, memory_mib = min(demand.cpus, self.cpus), min(demand.memory_mib, self.memory_mib)
+        if cpus > self.free_cpus or memory_mib > self.free_memory_mib:
             return None
         if not demand.gpus_per_node:
-            return Grant([[] for _ in range(demand.nodes)], cpus)
+            return Grant([[] for _ in range(demand.nodes)], cpus, memory_mib)
         gpus = self._fit_gpus(demand)
-        return None if gpus is None else Grant(gpus, cpus)
+        return None if gpus is None else Grant(gpus, cpus, memory_mib)
 
     def _fit_gpus(self, demand: Demand) -> list[list[int]] | None:
         blocks, taken = [], self.taken | self.foreign

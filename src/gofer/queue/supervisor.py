@@ -47,7 +47,7 @@ class Supervisor:
         self.agents = AgentPool(queue_home)
         self.recovery = FileRecovery(queue_home)
         self.journal = Journal(self.queue)
-        self.pool = scheduler.Pool(len(os.sched_getaffinity(0)))
+        self.pool = scheduler.Pool.of_this_machine()
         self.sharing = GpuSharing(queue_home, self.pool, self.journal)
         self.waiting: list[QueuedRun] = []
         self.active: dict[str, ActiveRun] = {}
@@ -187,7 +187,8 @@ class Supervisor:
         meantime.
         """
         request = self.journal.request(entry)
-        grant = scheduler.Grant(entry.gpus, scheduler.demand_of(request, cores=self.pool.cpus).cpus)
+        demand = scheduler.demand_of(request, cores=self.pool.cpus)
+        grant = scheduler.Grant(entry.gpus, demand.cpus, demand.memory_mib)
         self.pool.take(grant)
         self.active[entry.id] = ActiveRun(entry, request, grant, adopted=True)
         self.journal.started(entry)

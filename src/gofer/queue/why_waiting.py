@@ -27,15 +27,16 @@ class Holder(NamedTuple):
     person: Optional[str]
     gpus: int
     cpus: int
+    memory_mib: int = 0
 
 
 class WaitingFacts(NamedTuple):
     """What a run waits for.
 
     `ahead` is the number of runs before it, `head` the first of them, which it must not delay. `lacks` names
-    what too little is free of: `gpus`, `cpus`. `holders` hold some of it, the largest first. `estimate` is
-    when the run starts if every other run uses its whole time limit. `sharing_problem` says why the GPUs
-    cannot be shared with the queues of other people; no run with GPUs starts then.
+    what too little is free of: `gpus`, `cpus`, `memory_mib`. `holders` hold some of it, the largest first.
+    `estimate` is when the run starts if every other run uses its whole time limit. `sharing_problem` says why
+    the GPUs cannot be shared with the queues of other people; no run with GPUs starts then.
     """
 
     ahead: int
@@ -55,6 +56,9 @@ class WaitingFacts(NamedTuple):
     is_stopping: bool
     estimate: Optional[float]
     sharing_problem: Optional[str] = None
+    memory_mib: int = 0
+    memory_free_mib: int = 0
+    machine_memory_mib: int = 0
 
 
 class _View(NamedTuple):
@@ -115,11 +119,14 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
         is_stopping=mine.cancel_grace_s is not None,
         estimate=None if fits or before or problem else _estimate(view, demand),
         sharing_problem=problem,
+        memory_mib=demand.memory_mib,
+        memory_free_mib=max(view.pool.free_memory_mib, 0),
+        machine_memory_mib=view.pool.memory_mib,
     )
 
 
 def _read_queue(queue_home: str) -> _View:
-    pool, held = Pool(len(os.sched_getaffinity(0))), {}
+    pool, held = Pool.of_this_machine(), {}
     with closing(Queue(queue_home)) as queue:
         entries = queue.load_open()
         requests = {name: queue.load_request(name) for name in {one.request for one in entries}}
@@ -152,23 +159,25 @@ def _person(uid: int) -> str:
 def _held(entry: QueuedRun, demand: Demand) -> HeldGrant:
     began = entry.started_at or time.time()
     ends_at = math.inf if demand.limit_s is None else began + demand.limit_s
-    return HeldGrant(Grant(entry.gpus, demand.cpus), ends_at)
+    return HeldGrant(Grant(entry.gpus, demand.cpus, demand.memory_mib), ends_at)
 
 
 def _lacks(pool: Pool, demand: Demand) -> List[str]:
-    """What too little is free of: `gpus`, `cpus` or both."""
+    """What too little is free of: `gpus`, `cpus`, `memory_mib`."""
     found = []
-    if demand.gpus_per_node and pool.fit(demand._replace(cpus=0)) is None:
+    if demand.gpus_per_node and pool.fit(demand._replace(cpus=0, memory_mib=0)) is None:
         found.append("gpus")
     if min(demand.cpus, pool.cpus) > pool.free_cpus:
         found.append("cpus")
+    if min(demand.memory_mib, pool.memory_mib) > pool.free_memory_mib:
+        found.append("memory_mib")
     return found
 
 
 def _holders(view: _View, lacks: List[str]) -> List[Holder]:
     """The runs and people that hold what is lacking, the largest first."""
     found = [
-        Holder(run_id, None, sum(map(len, held.grant.gpus)), held.grant.cpus)
+        Holder(run_id, None, sum(map(len, held.grant.gpus)), held.grant.cpus, held.grant.memory_mib)
         for run_id, held in view.held.items()
     ]
     found += [Holder(None, person, len(gpus), 0) for person, gpus in view.foreign.items()]

@@ -11,6 +11,7 @@ from gofer.core import files, gpus, processes
 from gofer.core.queue_home import full_path
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
+from gofer.node import memory
 from gofer.queue import wake, why_waiting
 from gofer.queue.database import Queue
 from gofer.queue.why_waiting import WaitingFacts
@@ -34,7 +35,7 @@ class LocalQueue:
             host=os.uname().nodename,
             cpus=len(os.sched_getaffinity(0)),
             cpus_busy=sum(it.nodes * it.procs_per_node * it.cpus_per_proc for it in layouts),
-            memory_mib=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+            memory_mib=memory.limit_kib() >> 10,
             gpus=gpus.count(),
             gpus_busy=sum(len(node) for run in running for node in run.gpus),
             usage=gpus.sample(),

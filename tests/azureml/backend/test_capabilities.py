@@ -191,3 +191,35 @@ def test_a_real_shell_over_a_websocket(home: AzureHome, azure: Azure) -> None:
     done = subprocess.run(argv, input=sent, env=home.environ, capture_output=True, timeout=100, check=False)
     assert done.stdout == sent, done.stderr
     home.gofer("abort", run)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["-c", "gpu", "-n", "400"],
+            "the run needs 100 nodes, and the compute `gpu-cluster` of the target `gpu`",
+        ),
+        (["-c", "gpu", "--memory", "64G"], "is a whole machine of the size `"),
+        (
+            ["-c", "gpu", "-n", "4", "--gpu-type", "h100"],
+            "asks for GPUs of the type `h100`, but the machines",
+        ),
+        (["-c", "itp", "-n", "4", "--gpu-type", "h100"], "no instance type with 4 GPUs of the type `h100`"),
+        (["-c", "vc", "-n", "1", "--memory", "1G"], "so `--memory` cannot be followed"),
+        (["-c", "vc", "-n", "1", "--gpu-type", "h100"], "no instance type with a GPU of the type `h100`"),
+    ],
+)
+def test_what_the_service_can_never_run_is_refused_before_the_code_is_sent(
+    home: AzureHome, options: list[str], words: str
+) -> None:
+    done = home.gofer("submit", *options, "true", status=1)
+    assert words in done.err and "code:" not in done.err
+
+
+def test_the_instance_type_follows_the_type_of_gpu(home: AzureHome) -> None:
+    for gpu, name in (("a100", "ND12_v4g1"), ("v100", "ND40_v2g1")):
+        plan = home.gofer("submit", "--dry-run", "-c", "vc", "-n", "1", "--gpu-type", gpu, "true").out
+        assert f'"instanceType": "Singularity.{name}"' in plan
+    plan = home.gofer("submit", "--dry-run", "-c", "itp", "-n", "4", "--memory", "1T", "true").out
+    assert '"instanceType": "gpu4"' in plan

@@ -254,3 +254,13 @@ def test_the_head_is_the_first_that_did_not_start(passed_over_s: float, waiting:
     starts, head = started(waiting, pool, [running], passed_over_s=passed_over_s)
     left = [number for number in range(len(waiting)) if number not in starts]
     assert head == (left[0] if left else None)
+
+
+def test_memory_is_counted_for_runs_that_ask_for_it() -> None:
+    pool = Pool(CPUS, 1000)
+    held_by(pool, demand()._replace(memory_mib=700))
+    assert pool.fit(demand()._replace(memory_mib=400)) is None
+    assert pool.fit(demand()._replace(memory_mib=300)) == Grant([[]], 1, 300)
+    assert pool.fit(demand()) == Grant([[]], 1)
+    assert pool.without([]).fit(demand()._replace(memory_mib=9000)) == Grant([[]], 1, 1000)
+    assert pool.fit(demand()._replace(memory_mib=9000)) is None

@@ -77,13 +77,16 @@ class AzureBackend(KeepsSecretsHere):
         # A missing key file must be reported at submission, before anything is recorded.
         self._connection.ssh_key(job)
         layout = lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
-        capacity.instance_type(self._connection, layout.gpus_per_node)
+        capacity.check_nodes(self._connection, layout.nodes)
+        capacity.instance_type(self._connection, job.resources, layout.gpus_per_node)
         return layout
 
     def prepare(self, record: RunRecord) -> PlanInput:
         stores = {folder.store for folder in record.job.folders.values()}
         places = {url: self._connection.context.place_of(url) for url in stores}
-        instance_type = capacity.instance_type(self._connection, record.layout.gpus_per_node)
+        instance_type = capacity.instance_type(
+            self._connection, record.job.resources, record.layout.gpus_per_node
+        )
         image = self._options.image_version or images.default_image(self._connection.service, self._options)
         return PlanInput(mark(), self._connection.ssh_key(record.job), instance_type, image, places)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gofer.backends.azureml import facts
 from gofer.backends.azureml.connection import AzureConnection
 from gofer.backends.azureml.service import each
 from gofer.backends.azureml.status import trim
 from gofer.backends.base import NodeFacts, RunRef, Waiting
-from gofer.errors import CheckFailed, GoferError
+from gofer.errors import BackendError, CheckFailed, CredentialError, GoferError
+from gofer.model.job import Resources
 
 _WAITING = ("Queued", "NotStarted", "Scheduled")
 
@@ -31,26 +34,84 @@ def describe(connection: AzureConnection) -> dict[str, object]:
     return {"sla": options.tier, **facts.cluster_facts(cluster, types)}
 
 
-def instance_type(connection: AzureConnection, gpus: int) -> str | None:
-    """The instance type of a node with `gpus` GPUs: the one that the target names, else on Kubernetes the
-    smallest that the compute has; None where the service decides. Asks the compute once for a connection.
+def check_nodes(connection: AzureConnection, nodes: int) -> None:
+    """CheckFailed for more nodes than the compute can ever have. Asks only about runs of several nodes."""
+    if nodes == 1 or connection.options.platform != "aml":
+        return
+    try:
+        most = facts.most_nodes(connection.compute)
+    except (BackendError, CredentialError):
+        return  # a plan needs no service, and a submission asks it again and reports the error
+    if most is not None and nodes > most:
+        raise CheckFailed(
+            f"the run needs {nodes} nodes, and the compute `{connection.options.compute}` of the target "
+            f"`{connection.target}` has at most {most}",
+            hint=f"ask for at most {most} with `-N`, or choose another target with `-t`",
+        )
 
-    CheckFailed when the compute has no instance type with so many GPUs.
+
+def instance_type(connection: AzureConnection, asked: Resources, gpus: int) -> str | None:
+    """The instance type of a node with `gpus` GPUs and what else the job asks for: the one that the target
+    names, else the smallest that fits; None where the service decides. Asks the service at most once for a
+    connection, and only where it has to choose or to check.
+
+    CheckFailed when there is no such instance type, and for what the service cannot be asked for.
     """
     options = connection.options
-    if options.instance_type or options.platform != "itp" or not gpus:
+    wanted = asked.gpu_type if gpus else None
+    if options.platform == "aml":
+        _check_size(connection, asked, wanted)
         return options.instance_type
-    found = facts.instance_type_for(connection.compute, gpus)
-    if found is None:
-        counts = facts.instance_type_gpus(connection.compute)
-        known = ", ".join(f"`{name}` ({count} GPUs)" for name, count in counts.items())
+    if asked.memory is not None and options.platform == "singularity":
         raise CheckFailed(
-            f"the compute `{options.compute}` of the target `{connection.target}` has no instance type with "
-            f"{'a GPU' if gpus == 1 else f'{gpus} GPUs'}",
-            hint=f"the compute has {known or 'no instance types'}; ask its owner for one with {gpus}, or for "
-            "fewer GPUs a node with `-n` and `gpus_per_node:` of the target",
+            f"the service does not say how much memory the instance types of the target "
+            f"`{connection.target}` have, so `--memory` cannot be followed",
+            hint="leave `--memory` out; `instance_type:` of the target chooses the machine",
         )
-    return found
+    is_open = options.platform == "itp" and options.instance_type is None and gpus
+    if not is_open and wanted is None and asked.memory is None:
+        return options.instance_type
+    types = _instance_types(connection)
+    found = facts.smallest_type(types, gpus, wanted, asked.memory_mib)
+    if found is None:
+        known = ", ".join(f"`{one.name}` ({one.gpus} GPUs)" for one in types)
+        where = f"compute `{options.compute}`" if options.platform == "itp" else "virtual cluster"
+        count = "a GPU" if gpus == 1 else f"{gpus} GPUs"
+        of_type = f" of the type `{wanted}`" if wanted else ""
+        with_memory = f" and {asked.memory} of memory" if asked.memory is not None else ""
+        raise CheckFailed(
+            f"the {where} of the target `{connection.target}` has no instance type with {count}{of_type}"
+            f"{with_memory}",
+            hint=f"there is {known or 'no instance type'}; ask for what one of them has, or for fewer GPUs "
+            "on a node with `-n` and `gpus_per_node:` of the target",
+        )
+    return found.name
+
+
+def _check_size(connection: AzureConnection, asked: Resources, wanted: str | None) -> None:
+    """CheckFailed unless the compute's machines, which are all of one size, are what the job asks for."""
+    if asked.memory is None and wanted is None:
+        return
+    size, options = facts.size_of(connection.compute), connection.options
+    if asked.memory is not None:
+        raise CheckFailed(
+            f"every node of the compute `{options.compute}` is a whole machine of the size `{size}`, so "
+            "`--memory` cannot be chosen",
+            hint="leave `--memory` out, or choose another target with `-t`",
+        )
+    if wanted is not None and not facts.has_gpu_of_type(size, wanted):
+        raise CheckFailed(
+            f"the job asks for GPUs of the type `{wanted}`, but the machines of the compute "
+            f"`{options.compute}` are of the size `{size}`",
+            hint="leave `--gpu-type` out, or choose another target with `-t`",
+        )
+
+
+def _instance_types(connection: AzureConnection) -> Sequence[facts.InstanceType]:
+    if connection.options.platform == "itp":
+        return facts.kubernetes_types(connection.compute)
+    rows = describe(connection).get("instance_types")
+    return facts.singularity_types(rows if isinstance(rows, list) else [])
 
 
 def list_nodes(connection: AzureConnection) -> list[NodeFacts]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.status import meaning_of
 from gofer.backends.base import NodeFacts, Waiting
+from gofer.backends.node_needs import is_of_type
 from gofer.core.states import State
+from gofer.text import parse_size
 
 Json = Mapping[str, Any]
 _COUNTS = {
@@ -73,26 +76,85 @@ def _instance_types(more: Json) -> list[dict[str, object]]:
     ]
 
 
-def instance_type_for(compute: Json, gpus: int) -> str | None:
-    """The instance type of a Kubernetes compute with the fewest GPUs that are at least `gpus`; None when none
-    has so many.
+class InstanceType(NamedTuple):
+    """An instance type of a Kubernetes compute or of Singularity. `memory_mib` is None where the service does
+    not say it. `words` name the GPU: the name itself, and the labels of the nodes.
     """
-    counts = instance_type_gpus(compute)
-    fitting = [name for name, count in counts.items() if count >= gpus]
-    return min(fitting, key=counts.__getitem__, default=None)
+
+    name: str
+    gpus: int
+    memory_mib: int | None
+    words: tuple[str, ...]
 
 
-def instance_type_gpus(compute: Json) -> dict[str, int]:
-    """The GPUs of each instance type of a Kubernetes compute, in the order of the service."""
+def smallest_type(
+    types: Iterable[InstanceType], gpus: int, gpu_type: str | None, memory_mib: int
+) -> InstanceType | None:
+    """The one with the fewest GPUs, and then the least memory, that has what is asked for; None when none
+    has. A type without a limit of memory has all that a node has.
+    """
+    fitting = [
+        one
+        for one in types
+        if one.gpus >= gpus
+        and (one.memory_mib is None or one.memory_mib >= memory_mib)
+        and (gpu_type is None or any(has_gpu_of_type(word, gpu_type) for word in one.words))
+    ]
+    return min(fitting, key=lambda one: (one.gpus, one.memory_mib or 0), default=None)
+
+
+def kubernetes_types(compute: Json) -> list[InstanceType]:
+    """The instance types of a Kubernetes compute, in the order of the service."""
     more = (compute.get("properties") or {}).get("properties") or {}
-    limits = {
-        name: ((definition or {}).get("resources") or {}).get("limits") or {}
-        for name, definition in (more.get("instanceTypes") or {}).items()
-    }
-    return {
-        name: sum(int(count or 0) for key, count in row.items() if key.endswith("/gpu"))
-        for name, row in limits.items()
-    }
+    found = []
+    for name, definition in (more.get("instanceTypes") or {}).items():
+        limits = ((definition or {}).get("resources") or {}).get("limits") or {}
+        labels = (definition or {}).get("nodeSelector") or {}
+        gpus = sum(int(count or 0) for key, count in limits.items() if key.endswith("/gpu"))
+        memory = _quantity_mib(limits.get("memory"))
+        found.append(InstanceType(name, gpus, memory, (name, *map(str, labels.values()))))
+    return found
+
+
+def singularity_types(rows: Iterable[Mapping[str, Any]]) -> list[InstanceType]:
+    """The instance types among the facts of a virtual cluster."""
+    return [InstanceType(str(row["name"]), int(row["gpus"] or 0), None, (str(row["name"]),)) for row in rows]
+
+
+_QUANTITY = re.compile(r"([0-9]+)([KMGT]i?)?")
+
+
+def _quantity_mib(text: object) -> int | None:
+    """A memory limit of Kubernetes, `64Gi`, in MiB; None where there is none."""
+    match = _QUANTITY.fullmatch(str(text or ""))
+    return None if match is None else parse_size(f"{match[1]}{match[2] or ''}") >> 20
+
+
+# The GPU in Azure's machine sizes whose names do not say it.
+_GPU_OF_SIZE = (
+    (re.compile(r"nc\d+r?s_v2\b"), "p100"),
+    (re.compile(r"nc\d+r?s_v3\b|nd\d+r?s?_v2"), "v100"),
+    (re.compile(r"nd\d+(a[a-z]*)?_v4"), "a100"),
+    (re.compile(r"nd\d+is[a-z]*_v5"), "h100"),
+)
+
+
+def has_gpu_of_type(size: str, wanted: str) -> bool:
+    """Whether machines of a size, `Standard_NC24ads_A100_v4` or `ND40rs_v2`, have GPUs of the type."""
+    known = [gpu for pattern, gpu in _GPU_OF_SIZE if pattern.search(size.lower())]
+    return any(is_of_type(wanted, text) for text in (size, *known))
+
+
+def size_of(compute: Json) -> str:
+    """The machine size of a compute's nodes; "" where the service does not say it."""
+    return str(((compute.get("properties") or {}).get("properties") or {}).get("vmSize") or "")
+
+
+def most_nodes(compute: Json) -> int | None:
+    """The most nodes that a compute may ever have; None where the service does not say it."""
+    more = (compute.get("properties") or {}).get("properties") or {}
+    most = (more.get("scaleSettings") or {}).get("maxNodeCount")
+    return None if most is None else int(most)
 
 
 # -- Singularity

@@ -11,6 +11,7 @@ import msgspec
 from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.kind import BackendContext
 from gofer.backends.local.options import LocalOptions, capabilities
+from gofer.backends.node_needs import are_of_type, gpu_names, shown_names
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.backends.queue_prune import MachinePlace
@@ -22,7 +23,9 @@ from gofer.errors import CheckFailed
 from gofer.model.job import Job
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
+from gofer.node import memory
 from gofer.node.packages.package_files import NONE
+from gofer.text import format_size
 from gofer.transport.machine import LocalMachine
 
 if TYPE_CHECKING:
@@ -89,7 +92,29 @@ class LocalBackend(Backend):
                 f"the job asks for {needed} CPU cores, but the target `{self.target}` has {cores}",
                 hint="ask for fewer cores with `--cpus`",
             )
+        self._check_memory(layout.nodes * job.resources.memory_mib)
+        if layout.gpus_per_node and job.resources.gpu_type is not None:
+            self._check_gpu_type(job.resources.gpu_type)
         return layout
+
+    def _check_memory(self, asked_mib: int) -> None:
+        has_mib = memory.limit_kib() >> 10
+        if asked_mib > has_mib:
+            raise CheckFailed(
+                f"the job asks for {format_size(asked_mib << 20)} of memory, but the target "
+                f"`{self.target}` has {format_size(has_mib << 20)}",
+                hint="ask for less with `--memory`",
+            )
+
+    def _check_gpu_type(self, wanted: str) -> None:
+        """CheckFailed unless all GPUs are of the type, since the queue gives out any of them."""
+        names = gpu_names(driver.sample())
+        if not are_of_type(wanted, names):
+            raise CheckFailed(
+                f"the job asks for GPUs of the type `{wanted}`, but those of the target `{self.target}` "
+                f"are {shown_names(names)}",
+                hint="leave `--gpu-type` out, or choose another target with `-t`",
+            )
 
     def hidden_gpus(self) -> int:
         return self.gpus_per_node

@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -16,9 +17,10 @@ from gofer.backends.polling import Polling
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes, recorded_ends
 from gofer.backends.slurm import facts
 from gofer.backends.slurm.options import SlurmOptions, capabilities
-from gofer.backends.slurm.plan import SlurmPlan, make_request, prepare_lines, render
+from gofer.backends.slurm.plan import SlurmPlan, make_request, prepare_lines, render, with_job
 from gofer.backends.slurm.prune import SlurmPlace
 from gofer.backends.slurm.status import SlurmStatus
+from gofer.config.batch_script import find_option
 from gofer.core.secrets import run_secrets
 from gofer.errors import BackendError, CheckFailed, GoferError, Unreachable
 from gofer.model.job import Job
@@ -26,7 +28,7 @@ from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 from gofer.node import run_shell
 from gofer.node.slurm.calls import SlurmSilent
-from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmApi
+from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmApi, SlurmNodeFacts
 from gofer.remote.calls import describe
 from gofer.remote.slurm.submission import JobRejected
 from gofer.transport.bundle import bundle, mark
@@ -37,6 +39,15 @@ _SUBMIT_S = 120.0
 _CALL_S = 120.0
 # Up to this many runs are looked up in the store's folder first, which is cheaper than a question to Slurm.
 _MOST_LOOKED_FOR = 64
+
+
+class PlanInput(NamedTuple):
+    """What `SlurmBackend.prepare` reads: the name of the agent, which is made of its files, and how to ask
+    for the GPUs of the job.
+    """
+
+    agent: str
+    gpus: facts.GpuChoice
 
 
 class SlurmBackend(KeepsSecretsHere):
@@ -62,16 +73,46 @@ class SlurmBackend(KeepsSecretsHere):
         """The layout. Without `gpus_per_node` in the target, a batch script's own options say the number."""
         own = job.resources.gpus // (job.resources.nodes or 1) if job.sbatch is not None else 0
         gpus_per_node = self._options.gpus_per_node or own
-        return lay_out_on_nodes(job, gpus_per_node=gpus_per_node, target=self.target)
+        layout = lay_out_on_nodes(job, gpus_per_node=gpus_per_node, target=self.target)
+        self._check_nodes(job, layout)
+        return layout
 
-    def prepare(self, record: RunRecord) -> str:
-        """The name of the agent, which is made of its files."""
-        return mark()
+    def _check_nodes(self, job: Job, layout: Layout) -> None:
+        """CheckFailed for a job that the nodes can never run. Asks the site only about jobs that ask for
+        several nodes, or for something that nodes may not have.
+        """
+        asked = job.resources
+        choice = self._gpu_choice(job, layout)
+        has_partition = find_option(job.sbatch or (), "partition") is not None
+        if has_partition or (layout.nodes == 1 and (asked.cpus, asked.memory, asked.gpu_type) == (None,) * 3):
+            return
+        part = self._options.partition
+        where = f"the partition `{part}`" if part else f"the target `{self.target}`"
+        try:
+            found = self._site_nodes
+        except BackendError:
+            return  # a plan needs no cluster, and a submission asks Slurm again and reports the error
+        facts.check_nodes(found, job, layout, choice, where=where)
 
-    def plan(self, record: RunRecord, prepared: str) -> SlurmPlan:
-        request = make_request(record, self._options, store=self._store)
+    def _gpu_choice(self, job: Job, layout: Layout) -> facts.GpuChoice:
+        wanted = job.resources.gpu_type
+        if wanted is None or not layout.gpus_per_node:
+            return facts.GpuChoice()
+        return facts.choose_gpus(self._site_nodes, wanted, self.target)
+
+    @cached_property
+    def _site_nodes(self) -> list[SlurmNodeFacts]:
+        with self._calling() as slurm:
+            return slurm.nodes(self._options.partition)
+
+    def prepare(self, record: RunRecord) -> PlanInput:
+        return PlanInput(mark(), self._gpu_choice(record.job, record.layout))
+
+    def plan(self, record: RunRecord, prepared: PlanInput) -> SlurmPlan:
+        options = with_job(self._options, record.job, prepared.gpus)
+        request = make_request(record, options, store=self._store)
         asked = record.job.resources.cpus is not None
-        script = render(request, self._options, agent=prepared, cpus_asked=asked)
+        script = render(request, options, agent=prepared.agent, cpus_asked=asked)
         return SlurmPlan(record=record, request=request, script=script)
 
     # -- the backend contract

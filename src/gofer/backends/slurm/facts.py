@@ -1,4 +1,4 @@
-"""What a site has, and why its jobs wait: Slurm's reason codes in plain words.
+"""What a site has, whether a job fits its nodes, and why its jobs wait: Slurm's reason codes in plain words.
 
 Pure.
 """
@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gofer.backends.base import NodeFacts, Waiting
+from gofer.backends.node_needs import is_of_type, needs_of_node
 from gofer.backends.slurm.status import meaning_of
 from gofer.core.states import State
+from gofer.errors import CheckFailed
+from gofer.model.job import Job
+from gofer.model.layout import Layout
 from gofer.remote.api import QueuedJob, SlurmNodeFacts
 
+# The type of GPUs to which the site gives none.
+UNTYPED = "gpu"
 _FREE = ("idle",)
 _MIXED = ("mixed",)
 _BUSY = ("allocated", "completing")
@@ -96,6 +103,69 @@ def _node(node: SlurmNodeFacts) -> NodeFacts:
         gpu_type=",".join(node.gpus),
         partitions=tuple(node.partitions),
     )
+
+
+class GpuChoice(NamedTuple):
+    """How `sbatch` asks for GPUs of a type: by the type in `--gres`, or by a feature of the nodes."""
+
+    gres_type: str | None = None
+    feature: str | None = None
+
+
+def choose_gpus(found: Sequence[SlurmNodeFacts], wanted: str, target: str) -> GpuChoice:
+    """The choice for GPUs of the type `wanted`. CheckFailed when no node, or more than one type, fits."""
+    types = dict.fromkeys(kind for node in found for kind in node.gpus)
+    fitting = [kind for kind in types if is_of_type(wanted, kind)]
+    exact = [kind for kind in fitting if kind.lower() == wanted.lower()]
+    if exact or len(fitting) == 1:
+        return GpuChoice(gres_type=(exact or fitting)[0])
+    if fitting:
+        raise CheckFailed(
+            f"several types of GPU of the target `{target}` are `{wanted}`: {_named(fitting)}",
+            hint=f"name one of them: `--gpu-type {fitting[0]}`",
+        )
+    features = dict.fromkeys(name for node in found if node.gpus for name in node.features)
+    named = next((name for name in features if is_of_type(wanted, name)), None)
+    if named is not None:
+        return GpuChoice(feature=named)
+    known = [*(kind for kind in types if kind != UNTYPED), *features]
+    raise CheckFailed(
+        f"the job asks for GPUs of the type `{wanted}`, and the target `{target}` has none",
+        hint=f"its types and features are {_named(known)}" if known else "leave `--gpu-type` out",
+    )
+
+
+def _named(words: Sequence[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def check_nodes(
+    found: Sequence[SlurmNodeFacts], job: Job, layout: Layout, choice: GpuChoice, *, where: str
+) -> None:
+    """CheckFailed when too few nodes can ever run their part of the job. Busy nodes and nodes that are down
+    count, since they can become free.
+    """
+    asked = job.resources
+    has_gpus = any(node.gpus for node in found)
+
+    def is_able(node: SlurmNodeFacts) -> bool:
+        gpus = node.gpus.get(choice.gres_type, 0) if choice.gres_type else sum(node.gpus.values())
+        return (
+            (not has_gpus or gpus >= layout.gpus_per_node)
+            and (choice.feature is None or choice.feature in node.features)
+            and (asked.cpus is None or node.cpus >= layout.procs_per_node * layout.cpus_per_proc)
+            and node.memory_mib >= asked.memory_mib
+        )
+
+    able = sum(map(is_able, found))
+    if found and able < layout.nodes:
+        needs = needs_of_node(asked, layout)
+        nodes = "a node" if layout.nodes == 1 else f"{layout.nodes} nodes"
+        has = f"{able} of its {len(found)} nodes have that" if needs else f"it has {len(found)}"
+        raise CheckFailed(
+            f"the run needs {nodes} of {where}{f' with {needs}' if needs else ''}; {has}",
+            hint="ask for less, or for another partition or target; `gofer list nodes` shows the nodes",
+        )
 
 
 def _state(word: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gofer.backends.node_request import CommonRequest, common_fields
+from gofer.backends.slurm.facts import GpuChoice
 from gofer.backends.slurm.options import SlurmOptions, sees_environment
 from gofer.config.batch_script import GPU_OPTIONS, find_option, parse_signal
 from gofer.config.sbatch_options import parse_array
@@ -90,6 +91,20 @@ def limit_s(record: RunRecord, options: SlurmOptions) -> float | None:
     if find_option(record.job.sbatch or (), "time") is None:
         return own_s
     return max(own_s - _BEFORE_SLURM_S, own_s / 2)
+
+
+def with_job(options: SlurmOptions, job: Job, gpus: GpuChoice) -> SlurmOptions:
+    """The options, with the memory and the type of GPU that the job asks for in place of the target's."""
+    found = options
+    if job.resources.memory_mib:
+        size = f"{job.resources.memory_mib}M"
+        found = msgspec.structs.replace(found, mem_per_gpu=None, mem_per_node=size)
+    if gpus.gres_type is not None:
+        found = msgspec.structs.replace(found, gpu_type=gpus.gres_type)
+    if gpus.feature is not None:
+        both = f"({options.constraint})&{gpus.feature}" if options.constraint else gpus.feature
+        found = msgspec.structs.replace(found, gpu_type=None, constraint=both)
+    return found
 
 
 def _batch_signal(job: Job) -> tuple[str, float] | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from gofer.backends.base import Backend, KeptPlace, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.kind import BackendContext
+from gofer.backends.node_needs import are_of_type, gpu_names, needs_of_node
 from gofer.backends.queue_client import QueueClient, no_process
 from gofer.backends.queue_plan import QueuePlan, make_plan
 from gofer.backends.queue_prune import MachinePlace
@@ -17,7 +18,7 @@ from gofer.core.parallel import parallel_map
 from gofer.core.queue_home import spool_folder
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed, Unreachable
-from gofer.model.job import Job
+from gofer.model.job import Job, Resources
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.remote.api import ALL_GPUS, MachineFacts
@@ -56,19 +57,30 @@ class SshBackend(Backend):
         # `{host}` is expanded on the machine: machines may share a home, and each needs its own queue.
         return f"{self._options.folder}/engine/{{host}}"
 
-    def select_machines(self, layout: Layout) -> str:
-        """The least busy machines among those that answer and have enough GPUs."""
+    def select_machines(self, job: Job, layout: Layout) -> str:
+        """The least busy machines among those that answer and have what the job asks for."""
         facts = self._ask_all(QueueClient.facts)
-        able = [host for host, found in facts.items() if self._gpus_of(found) >= layout.gpus_per_node]
+        able = [host for host, found in facts.items() if self._is_able(found, job.resources, layout)]
         if len(able) < layout.nodes:
+            machines = "a machine" if layout.nodes == 1 else f"{layout.nodes} machines"
+            needs = needs_of_node(job.resources, layout)
+            with_needs, have = (f" with {needs}", " and have that") if needs else ("", "")
             raise CheckFailed(
-                f"the run needs {layout.nodes} machines of `{self.target}` with {layout.gpus_per_node} GPUs; "
-                f"{len(able)} of {len(self._hosts)} answer and have them",
+                f"the run needs {machines} of `{self.target}`{with_needs}; "
+                f"{len(able)} of {len(self._hosts)} answer{have}",
                 hint=f"`gofer list nodes -t {self.target}` shows the machines",
             )
         able.sort(key=lambda host: _business(facts[host], self._gpus_of(facts[host])))
         self._chosen = tuple(able[: layout.nodes])
         return ",".join(self._chosen)
+
+    def _is_able(self, facts: MachineFacts, asked: Resources, layout: Layout) -> bool:
+        if self._gpus_of(facts) < layout.gpus_per_node or facts.memory_mib < asked.memory_mib:
+            return False
+        if not layout.gpus_per_node or asked.gpu_type is None:
+            return True
+        # The queue of the machine gives out any of its GPUs.
+        return are_of_type(asked.gpu_type, gpu_names(facts.usage))
 
     def lay_out(self, job: Job) -> Layout:
         if job.launcher not in ("spawn", "torchrun"):

@@ -239,7 +239,7 @@ def _on_its_machine(session: Session, row: RunRow, record: RunRecord, draft: Dra
     if session.store_url_of(draft.target, record.placement) != row.store or draft.store == row.store:
         return draft
     backend = session.backend(draft.target, record.placement)
-    backend.select_machines(draft.layout)
+    backend.select_machines(draft.job, draft.layout)
     return msgspec.structs.replace(draft, store=row.store, placement=record.placement)
 
 

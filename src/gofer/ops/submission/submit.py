@@ -152,11 +152,8 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     request, sbatch = batch_script.describe(session, request, target.kind)
     flags = request.flags
-    if flags.multi_process is False and flags.procs not in (None, 1):
-        session.emit(
-            Message(f"`--single` means one process on each node, so `--procs {flags.procs}` has no effect")
-        )
     job = build_job(request.command, flags, file, settings, target.name)
+    _note_unused(session, flags, job)
     submitting_shell.check_words(job.command)
     _check_lengths(job)
     job = msgspec.structs.replace(job, sbatch=sbatch, shell=request.shell)
@@ -189,6 +186,16 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     )
 
 
+def _note_unused(session: Session, flags: JobFlags, job: Job) -> None:
+    """Name the options that have no effect."""
+    if flags.multi_process is False and flags.procs not in (None, 1):
+        session.emit(
+            Message(f"`--single` means one process on each node, so `--procs {flags.procs}` has no effect")
+        )
+    if flags.gpu_type is not None and not job.resources.gpus:
+        session.emit(Message(f"`--gpu-type {flags.gpu_type}` has no effect on a run without GPUs"))
+
+
 def _check_lengths(job: Job) -> None:
     """CheckFailed for a text with which Linux cannot start a process."""
     variables = {f"the variable `{name}`": f"{name}={value}" for name, value in job.env.items()}
@@ -218,7 +225,7 @@ def place_job(session: Session, target: Target, job: Job) -> Draft:
     check_image(session, target.name)
     backend = session.backend(target.name)
     layout = backend.lay_out(job)
-    placement = backend.select_machines(layout)
+    placement = backend.select_machines(job, layout)
     store = session.store_url_of(target.name, placement)
     return Draft(
         target=target.name, backend=target.kind, store=store, placement=placement, job=job, layout=layout

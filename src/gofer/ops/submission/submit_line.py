@@ -57,7 +57,14 @@ def submit_line(
 
 def _resources(job: Job) -> list[str]:
     asked = job.resources
-    flags = {"-n": asked.gpus or None, "-N": asked.nodes, "--procs": asked.procs, "--cpus": asked.cpus}
+    flags: dict[str, int | str | None] = {
+        "-n": asked.gpus or None,
+        "-N": asked.nodes,
+        "--procs": asked.procs,
+        "--cpus": asked.cpus,
+        "--memory": asked.memory,
+        "--gpu-type": asked.gpu_type,
+    }
     words = [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
     return words if job.multi_process or job.command_launcher else [*words, "--single"]
 

@@ -114,6 +114,20 @@ _WHERE = [
         type=int,
         metavar="N",
     ),
+    Option(
+        "--memory",
+        "Memory on each node: `64G`",
+        default_text="not limited by gofer",
+        variable="GOFER_MEMORY",
+        metavar="SIZE",
+    ),
+    Option(
+        "--gpu-type",
+        "The type of the GPUs: `a100`",
+        default_text="any",
+        variable="GOFER_GPU_TYPE",
+        metavar="NAME",
+    ),
     Flag("--single", "One process on each node, for any number of GPUs"),
     Option(
         "--rank-variables",
