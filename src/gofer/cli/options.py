@@ -86,16 +86,16 @@ def _choose_colours(ctx: click.Context, _: click.Parameter, choice: str) -> None
         choose(choice)
 
 
-def _targets(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    from gofer.cli.completion import target_names
+def offers(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """The completion of an option or argument: a key of `gofer.cli.completion_words.OFFERS`."""
 
-    return target_names(start)
+    def complete(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
+        # Only a completion loads all that it offers.
+        from gofer.cli.completion_words import OFFERS
 
+        return OFFERS[what](start)
 
-def _runs(ctx: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    from gofer.cli.completion import run_references
-
-    return run_references(start)
+    return complete
 
 
 _HELP = Flag("-h --help", "Show this help", is_eager=True, expose_value=False, callback=_show_help)
@@ -145,7 +145,12 @@ def target_option(
 ) -> Option:
     """`-c`, `-t`, `--target`, or others; `help` says what the target is for."""
     return Option(
-        names, help, default_text=default_text, variable=variable, metavar="NAME", shell_complete=_targets
+        names,
+        help,
+        default_text=default_text,
+        variable=variable,
+        metavar="NAME",
+        shell_complete=offers("targets"),
     )
 
 
@@ -166,6 +171,7 @@ def filter_option(help: str) -> Option:
         f"{help}; with several filters, all of them",
         multiple=True,
         metavar="FILTER",
+        shell_complete=offers("filters"),
     )
 
 
@@ -177,5 +183,5 @@ def run_argument(*, many: bool = False, required: bool = True) -> click.Argument
         nargs=-1 if many else 1,
         required=required,
         metavar=shown if required else f"[{shown}]",
-        shell_complete=_runs,
+        shell_complete=offers("runs"),
     )

@@ -51,6 +51,8 @@ _READERS: dict[str, Callable[[RunRow], Value]] = {
     "command": lambda row: quote_command(row.command),
     "tags": lambda row: ",".join(f"{key}={value}" if value else key for key, value in row.tags.items()),
 }
+# The names of all columns, without `tag.NAME` and `arg.NAME`.
+COLUMNS = (*_READERS, "age")
 _TIMES = ("submitted", "started", "ended")
 _NUMBERS = ("exit_code", "gpus", "nodes", "procs", "priority", "attempts", "row", "rows", "age", "elapsed")
 _TITLES = {"short": "ID", "exit_code": "EXIT"}
@@ -61,11 +63,10 @@ _OK = {"succeeded": "ok"}
 def parse_columns(text: str) -> tuple[str, ...]:
     """The column names in `a,b,tag.lr`; UnknownName, with a similar name, for an unknown column."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    known = [*_READERS, "age"]
     for name in names:
-        if name not in known and not name.startswith(("tag.", "arg.")):
-            near = did_you_mean(name, known)
-            hint = near or f"the columns are {', '.join(known)}, tag.NAME and arg.NAME"
+        if name not in COLUMNS and not name.startswith(("tag.", "arg.")):
+            near = did_you_mean(name, COLUMNS)
+            hint = near or f"the columns are {', '.join(COLUMNS)}, tag.NAME and arg.NAME"
             raise UnknownName(f"`{name}` is not a column of runs", hint=hint)
     if not names:
         raise UnknownName(f"`{text}` names no column", hint="write for example `--columns id,state,tag.lr`")

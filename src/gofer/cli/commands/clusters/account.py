@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.completion import profiles
-from gofer.cli.options import Command, json_option, quiet_option
+from gofer.cli.options import Command, json_option, offers, quiet_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
@@ -119,7 +118,10 @@ def _token(one: dict[str, Any]) -> str:
 show_command = Command(
     "show",
     show_account,
-    [click.Argument(["name"], required=False, metavar="[NAME]", shell_complete=profiles), json_option()],
+    [
+        click.Argument(["name"], required=False, metavar="[NAME]", shell_complete=offers("profiles")),
+        json_option(),
+    ],
     help="Show one profile, the profile in use unless named: its user, tenant and subscriptions, and "
     "how long the tokens that gofer keeps are valid. The tokens are never shown.",
 )
@@ -142,7 +144,11 @@ def use_account(**given: Any) -> int:
 use_command = Command(
     "use",
     use_account,
-    [click.Argument(["name"], metavar="NAME", shell_complete=profiles), quiet_option(), json_option()],
+    [
+        click.Argument(["name"], metavar="NAME", shell_complete=offers("profiles")),
+        quiet_option(),
+        json_option(),
+    ],
     help="Choose the profile of Azure logins that your commands work with. `GOFER_AZURE_PROFILE` goes first, "
     "then the `profile:` of a target or a store.",
 )
@@ -163,6 +169,10 @@ def remove_account(**given: Any) -> int:
 rm_command = Command(
     "rm",
     remove_account,
-    [click.Argument(["name"], metavar="NAME", shell_complete=profiles), quiet_option(), json_option()],
+    [
+        click.Argument(["name"], metavar="NAME", shell_complete=offers("profiles")),
+        quiet_option(),
+        json_option(),
+    ],
     help="Remove a profile of Azure logins: sign out of it and forget it. `default` stays.",
 )

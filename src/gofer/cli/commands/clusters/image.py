@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.completion import images
-from gofer.cli.options import Command, Flag, Option, json_option, target_option
+from gofer.cli.options import Command, Flag, Option, json_option, offers, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
@@ -121,7 +120,7 @@ def _text(value: object) -> str:
 show_command = Command(
     "show",
     show_image,
-    [click.Argument(["name"], metavar="NAME", shell_complete=images), json_option()],
+    [click.Argument(["name"], metavar="NAME", shell_complete=offers("images")), json_option()],
     help="Show one image of `dockers:`: its whole name, its steps, and the wrapped image where there is one.",
 )
 
@@ -155,7 +154,7 @@ wrap_command = Command(
     "wrap",
     wrap_image,
     [
-        click.Argument(["name"], metavar="NAME", shell_complete=images),
+        click.Argument(["name"], metavar="NAME", shell_complete=offers("images")),
         Flag("--push", "Push the wrapped image to its registry"),
         Option(
             "--out",

@@ -9,8 +9,7 @@ from typing import Any
 import click
 
 from gofer.cli.commands.clusters.account import print_facts
-from gofer.cli.completion import profiles
-from gofer.cli.options import Command, Flag, Option, json_option, target_option
+from gofer.cli.options import Command, Flag, Option, json_option, offers, target_option
 from gofer.cli.output.screen import print_message
 from gofer.config.redact import remember
 from gofer.errors import UsageError
@@ -57,7 +56,9 @@ def _principal() -> tuple[str, str]:
 
 def profile_option(help: str, *, default_text: str) -> Option:
     """`--profile NAME`; a shell completes it by the names of the profiles."""
-    return Option("--profile", help, default_text=default_text, metavar="NAME", shell_complete=profiles)
+    return Option(
+        "--profile", help, default_text=default_text, metavar="NAME", shell_complete=offers("profiles")
+    )
 
 
 command = Command(

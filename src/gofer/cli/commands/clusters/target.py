@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.options import Command, json_option, offers, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
@@ -117,7 +117,7 @@ show_command = Command(
     "show",
     show_target,
     [
-        click.Argument(["name"], required=False, metavar="[NAME]"),
+        click.Argument(["name"], required=False, metavar="[NAME]", shell_complete=offers("targets")),
         target_option(default_text="the project's default target"),
         json_option(),
     ],

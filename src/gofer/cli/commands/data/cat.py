@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.options import Command, target_option
+from gofer.cli.options import Command, offers, target_option
 from gofer.ops.data.contents import expand, read
 from gofer.ops.data.places import resolve
 from gofer.ops.session import Session
@@ -29,7 +29,7 @@ command = Command(
     "cat",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
         target_option("The target whose folders to use", default_text="the project's default target"),
     ],
     help="Print files from the stores of their mapped folders, also files in packs, byte for byte. "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command
+from gofer.cli.options import Command, offers
 from gofer.cli.transfer_options import move, moving_options
 from gofer.ops.data import data
 
@@ -31,8 +31,8 @@ command = Command(
     "cp",
     run,
     [
-        click.Argument(["source"], metavar="SRC"),
-        click.Argument(["destination"], metavar="DST"),
+        click.Argument(["source"], metavar="SRC", shell_complete=offers("paths")),
+        click.Argument(["destination"], metavar="DST", shell_complete=offers("paths")),
         *moving_options(),
     ],
     help="Copy a file or a folder. A path in a mapped folder, `STORE:path` and a URL mean a store, "

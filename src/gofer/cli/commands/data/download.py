@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command
+from gofer.cli.options import Command, offers
 from gofer.cli.transfer_options import move, moving_options
 from gofer.ops.data import data
 
@@ -30,7 +30,10 @@ def run(**given: Any) -> int:
 command = Command(
     "download",
     run,
-    [click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"), *moving_options()],
+    [
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
+        *moving_options(),
+    ],
     help="Bring files and folders from the stores of their mapped folders. Files that are here already are "
     "skipped; a file appears under its name once it is complete and checked.\n\n\b\n"
     "  gofer d data/coco\n"

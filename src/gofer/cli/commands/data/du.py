@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.options import Command, json_option, offers, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import printable
 from gofer.ops.data.contents import expand, usage
@@ -35,7 +35,7 @@ command = Command(
     "du",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
         target_option("The target whose folders to use", default_text="the project's default target"),
         json_option("Print a JSON array of objects with path, files and bytes"),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
+from gofer.cli.options import Command, Flag, json_option, offers, quiet_option, target_option
 from gofer.cli.output.json_output import one_line
 from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.ops.data.contents import expand, list_entries
@@ -75,7 +75,7 @@ command = Command(
     "ls",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
         target_option("The target whose folders to use", default_text="the project's default target"),
         Flag("-r --recursive", "All files below, instead of one level"),
         json_option("Print a JSON array of objects with path, size and modified"),

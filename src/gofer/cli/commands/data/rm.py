@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, json_option, quiet_option, target_option
+from gofer.cli.options import Command, Flag, json_option, offers, quiet_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.errors import UsageError
@@ -67,7 +67,7 @@ command = Command(
     "rm",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
         target_option("The target whose folders to use", default_text="the project's default target"),
         Flag("-r --recursive", "Allow PATH to be all of a mapped folder"),
         Flag("-y --yes", "Do not ask"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, json_option
+from gofer.cli.options import Command, Flag, json_option, offers
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
@@ -60,7 +60,12 @@ def show_store(**given: Any) -> int:
 show_command = Command(
     "show",
     show_store,
-    [click.Argument(["name"], required=False, default="default", metavar="[NAME]"), json_option()],
+    [
+        click.Argument(
+            ["name"], required=False, default="default", metavar="[NAME]", shell_complete=offers("stores")
+        ),
+        json_option(),
+    ],
     help="Show one store: its address, the kind of its credential, and the rights and the end of a SAS. "
     "Secrets are not shown.",
 )
@@ -94,7 +99,7 @@ check_command = Command(
     "check",
     check_stores,
     [
-        click.Argument(["names"], nargs=-1, metavar="[NAME…]"),
+        click.Argument(["names"], nargs=-1, metavar="[NAME…]", shell_complete=offers("stores")),
         Flag("--create", "Make the container or bucket when it is missing"),
         json_option(),
     ],

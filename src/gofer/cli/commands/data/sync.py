@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag
+from gofer.cli.options import Command, Flag, offers
 from gofer.cli.transfer_options import move, moving_options
 from gofer.ops.data import data
 
@@ -31,8 +31,8 @@ command = Command(
     "sync",
     run,
     [
-        click.Argument(["source"], metavar="SRC"),
-        click.Argument(["destination"], metavar="DST"),
+        click.Argument(["source"], metavar="SRC", shell_complete=offers("paths")),
+        click.Argument(["destination"], metavar="DST", shell_complete=offers("paths")),
         Flag("--delete", "Delete what only DST has, after everything was copied"),
         *moving_options(),
     ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, target_option
+from gofer.cli.options import Command, Flag, offers, target_option
 from gofer.cli.transfer_options import move, moving_options
 from gofer.errors import UsageError
 from gofer.ops.data import data
@@ -39,7 +39,7 @@ command = Command(
     "upload",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
         target_option("Copy from this target", "-f --from source", default_text="this machine"),
         Flag("--pack", "Store a folder of many small files as few large ones"),
         *moving_options(),

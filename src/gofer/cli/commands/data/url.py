@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.options import Command, Option, json_option, target_option
+from gofer.cli.options import Command, Option, json_option, offers, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.ops.data.contents import address
 from gofer.ops.data.places import resolve
@@ -37,7 +37,7 @@ command = Command(
     "url",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…"),
+        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
         target_option("The target whose folders to use", default_text="the project's default target"),
         Option(
             "--expires", "How long the address works, for example `30m` or `7d`", default="1h", metavar="TIME"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, filter_option, quiet_option, run_argument, target_option
+from gofer.cli.options import Command, Flag, filter_option, offers, quiet_option, run_argument, target_option
 from gofer.cli.output.screen import print_message, print_nothing
 from gofer.cli.run_choice import choose_runs
 from gofer.errors import UsageError
@@ -90,7 +90,7 @@ command = Command(
     run,
     [
         run_argument(required=False),
-        click.Argument(["folder"], required=False, metavar="DIR"),
+        click.Argument(["folder"], required=False, metavar="DIR", shell_complete=offers("files")),
         filter_option("The runs that match, each in DIR/<short id>, instead of RUN"),
         target_option("Only look among the runs on this target"),
         Flag("--force", "Write to a DIR that is not empty, and bring it up to date"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Flag, Option, filter_option, json_option, target_option
+from gofer.cli.options import Command, Flag, Option, filter_option, json_option, offers, target_option
 from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, text
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import render, screen_width
@@ -129,19 +129,21 @@ def parameters(most: str) -> list[click.Parameter]:
     return [
         target_option("Only the runs on this target"),
         filter_option("Only the runs that match: `state=failed`, `gpus>=4`, `age<7d`, `tag.lr=0.1`"),
-        Option("--group", "Only the rows of this group", metavar="RUN"),
+        Option("--group", "Only the rows of this group", metavar="RUN", shell_complete=offers("runs")),
         Flag("--rows", "Show each row of an array on its own line"),
         Option(
             "--columns",
             "The columns to show, for example `id,state,tag.lr`",
             default_text=",".join(SHOWN),
             metavar="NAME,…",
+            shell_complete=offers("columns"),
         ),
         Option(
             "--sort",
             "The column to sort by",
             default_text="newest first; rows of a group by number",
             metavar="NAME",
+            shell_complete=offers("sort fields"),
         ),
         Flag("--reverse", "Reverse the order"),
         Option(

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from gofer.cli.interactive import hold
-from gofer.cli.options import Command, Flag, Option, json_option, quiet_option, target_option
+from gofer.cli.options import Command, Flag, Option, json_option, offers, quiet_option, target_option
 from gofer.cli.output.describe import named
 from gofer.cli.output.done import record_done, write_result
 from gofer.cli.output.follow import follow_to_end, wait_to_end
@@ -72,10 +71,6 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
 def is_on_screen(given: dict[str, Any]) -> bool:
     """Whether a person reads both streams on a terminal: the message with the id is then enough."""
     return sys.stdout.isatty() and sys.stderr.isatty() and not given["quiet"]
-
-
-def _any_file(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
-    return [CompletionItem(start, type="file")]
 
 
 _WHERE = [
@@ -143,6 +138,7 @@ _WHERE = [
         default_text="spawn",
         variable="GOFER_LAUNCHER",
         metavar="NAME",
+        shell_complete=offers("launchers"),
     ),
 ]
 _WHAT = [
@@ -153,7 +149,13 @@ _WHAT = [
         variable="GOFER_NAME",
         metavar="NAME",
     ),
-    Option("--tag tags", "A tag to find the run by", multiple=True, metavar="K[=V]"),
+    Option(
+        "--tag tags",
+        "A tag to find the run by",
+        multiple=True,
+        metavar="K[=V]",
+        shell_complete=offers("tags"),
+    ),
     Option(
         "-e --env env",
         "An environment variable for the command; `K` alone copies the current value",
@@ -205,14 +207,14 @@ _WHAT = [
         "--job",
         "Read the job from this file; options of the command line override it",
         metavar="FILE.yaml",
-        shell_complete=_any_file,
+        shell_complete=offers("files"),
     ),
     Option(
         "--code-folder",
         "Send the code of this folder; `.` is the current folder alone",
         default_text="the project",
         metavar="FOLDER",
-        shell_complete=_any_file,
+        shell_complete=offers("files"),
     ),
     Option(
         "--include",
@@ -229,7 +231,9 @@ _WHAT = [
         multiple=True,
         metavar="K=V,…",
     ),
-    Option("--array", "Run once for each row of this table", metavar="FILE.csv", shell_complete=_any_file),
+    Option(
+        "--array", "Run once for each row of this table", metavar="FILE.csv", shell_complete=offers("files")
+    ),
 ]
 _HOW = [
     Option(
@@ -268,6 +272,7 @@ _HOW = [
         default_text="exit-code,signal,preempted,node-failure,staging",
         variable="GOFER_RETRY_ON",
         metavar="REASON,…",
+        shell_complete=offers("reasons"),
     ),
 ]
 _THEN = [
@@ -287,7 +292,7 @@ command = Command(
         *_HOW,
         *_THEN,
         click.Argument(
-            ["command"], nargs=-1, type=click.UNPROCESSED, metavar="COMMAND…", shell_complete=_any_file
+            ["command"], nargs=-1, type=click.UNPROCESSED, metavar="COMMAND…", shell_complete=offers("files")
         ),
     ],
     help="Run a command on a target, with the code of this folder as it is now. Prints the run's id.\n\n"

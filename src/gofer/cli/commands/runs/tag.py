@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Option, filter_option, json_option, run_argument, target_option
+from gofer.cli.options import Command, Option, filter_option, json_option, offers, run_argument, target_option
 from gofer.cli.output.done import record_done
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.table import render_facts
@@ -52,8 +52,8 @@ command = Command(
     run,
     [
         run_argument(required=False),
-        click.Argument(["tags"], nargs=-1, metavar="[K[=V]…]"),
-        Option("--remove", "Remove this tag", multiple=True, metavar="K"),
+        click.Argument(["tags"], nargs=-1, metavar="[K[=V]…]", shell_complete=offers("tags")),
+        Option("--remove", "Remove this tag", multiple=True, metavar="K", shell_complete=offers("tag keys")),
         filter_option("The runs that match, instead of RUN"),
         yes_option(),
         target_option("Only look among the runs on this target"),

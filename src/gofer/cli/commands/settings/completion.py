@@ -12,7 +12,7 @@ from gofer.cli.options import Command
 
 _ADVICE = {
     "bash": 'eval "$(gofer completion bash)"   in ~/.bashrc',
-    "zsh": 'eval "$(gofer completion zsh)"    in ~/.zshrc',
+    "zsh": 'eval "$(gofer completion zsh)"    in ~/.zshrc, after `autoload -Uz compinit && compinit`',
     "fish": "gofer completion fish | source   in ~/.config/fish/config.fish",
 }
 

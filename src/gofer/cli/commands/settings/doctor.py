@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.completion import doctors
-from gofer.cli.options import Command, json_option, target_option
+from gofer.cli.options import Command, json_option, offers, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
@@ -59,7 +58,9 @@ command = Command(
     "doctor",
     run,
     [
-        click.Argument(["words"], nargs=-1, metavar="[azure [TARGET]]", shell_complete=doctors),
+        click.Argument(
+            ["words"], nargs=-1, metavar="[azure [TARGET]]", shell_complete=offers("doctor topics")
+        ),
         target_option("Check this target too", default_text="the project's default target"),
         json_option(),
     ],

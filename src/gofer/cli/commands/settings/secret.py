@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gofer.cli.options import Command, json_option, quiet_option
+from gofer.cli.options import Command, json_option, offers, quiet_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.config.paths import Paths
@@ -39,7 +39,7 @@ set_command = Command(
     "set",
     set_secret,
     [
-        click.Argument(["name"], metavar="NAME"),
+        click.Argument(["name"], metavar="NAME", shell_complete=offers("secrets")),
         click.Argument(["value"], nargs=-1, metavar="< FILE"),
         quiet_option(),
     ],
@@ -74,6 +74,6 @@ def remove_secret(**given: Any) -> int:
 rm_command = Command(
     "rm",
     remove_secret,
-    [click.Argument(["names"], nargs=-1, required=True, metavar="NAME…")],
+    [click.Argument(["names"], nargs=-1, required=True, metavar="NAME…", shell_complete=offers("secrets"))],
     help="Forget secrets. What used them fails until they are set again.",
 )
