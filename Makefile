@@ -53,6 +53,7 @@ test: check ready ## checks and the tests of gofer; as root it installs the Debi
 test-all: check ready ## everything that `make test` runs, all conformance columns, and the tests of simulators, benches and drills
 	@bash scripts/apt-packages.sh
 	@bash scripts/test-services.sh
+	@PYTHONPATH=tests $(PY) -m clusters k8s build
 	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
 	@echo 'the tests marked `torch` are left out; `make test-torch` runs them'
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torch $(NOT_ROOT)" $(ARGS)
@@ -128,6 +129,11 @@ ssh-up: ready ## start two SSH hosts in .clusters/ssh; ARGS="--slurm .clusters/s
 .PHONY: ssh-down
 ssh-down: ready ## stop them
 	@PYTHONPATH=tests $(PY) -m clusters ssh down $(ARGS)
+
+.PHONY: k8s-build
+k8s-build: ready ## build the programs of the test cluster k8s, once for this user; GOFLAGS=-p=1 takes one core
+	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m clusters k8s build $(ARGS)
 
 .PHONY: azure-sim
 azure-sim: ready ## start a simulated Azure ML in .clusters/azure and print how to use it

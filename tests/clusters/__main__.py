@@ -1,4 +1,4 @@
-"""`python -m clusters slurm|ssh up|down|env`; exit 1 and the end of the logs when it fails."""
+"""`python -m clusters slurm|ssh|k8s VERB`; exit 1 and the end of the logs when it fails."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from clusters import slurm, ssh
 from clusters.errors import ClusterError
+from clusters.k8s.programs import programs
 from clusters.ssh_conf import NOISY, Noise
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +28,7 @@ def main() -> int:
         ("ssh", "up"): _ssh_up,
         ("ssh", "down"): _ssh_down,
         ("ssh", "env"): _ssh_env,
+        ("k8s", "build"): _k8s_build,
     }[given.kind, given.verb]
     try:
         verb(given)
@@ -50,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     other.add_argument("--slurm", type=Path, help="add `login`, the login node of the Slurm in this folder")
     other.add_argument("--noisy", action="store_true", help="logins print a banner, and .bashrc prints too")
     other.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="how long a login takes")
+    third = kinds.add_parser("k8s", help="a control plane and three nodes")
+    third.add_argument("verb", choices=["build"])
     return parser
 
 
@@ -87,6 +91,10 @@ def _ssh_env(given: argparse.Namespace) -> None:
 
 def _ssh_down(given: argparse.Namespace) -> None:
     print(f"# {'ended and removed' if ssh.down(given.dir) else 'nothing runs in'} {given.dir}")
+
+
+def _k8s_build(given: argparse.Namespace) -> None:
+    print(f"# the programs are in {programs()}")
 
 
 sys.exit(main())

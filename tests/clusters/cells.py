@@ -143,11 +143,19 @@ def sweep(folder: Path) -> int:
     return killed
 
 
-def call(*argv: str, timeout_s: float = 120.0, env: Mapping[str, str] | None = None) -> str:
+def call(
+    *argv: str, timeout_s: float = 120.0, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> str:
     """Run to the end and return stdout; ClusterError with stderr when it fails or takes too long."""
     try:
         done = subprocess.run(
-            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClusterError(f"`{' '.join(argv)}`: {error}") from error
