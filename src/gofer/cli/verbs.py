@@ -77,6 +77,7 @@ NOUNS: dict[str, Table] = {
         "get": ("settings.config_edit:get_command", "Print the value of a setting", ()),
         "set": ("settings.config_edit:set_command", "Set a key in a file of settings", ()),
         "unset": ("settings.config_edit:unset_command", "Remove a key from a file of settings", ()),
+        "add": ("settings.config_edit:add_command", "Add settings that somebody shares", ()),
         "edit": ("settings.config_edit:edit_command", "Open a file of settings in an editor", ()),
         "check": ("settings.config_edit:check_command", "Print every error of the files of settings", ()),
         "path": ("settings.config_edit:path_command", "Print the path of a file of settings", ()),

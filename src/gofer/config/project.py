@@ -18,6 +18,7 @@ from gofer.errors import ConfigError
 
 PROJECT_FILE = "gofer.yaml"
 
+_PACKAGE = "python:"
 GIT = "git"
 UV_WORKSPACE = "uv workspace"
 CHOSEN = "chosen"
@@ -96,15 +97,38 @@ class FileReader:
         found[path] = entries
 
     def _extend(self, path: Path, name: Scalar, above: tuple[Path, ...], found: dict[Path, Table]) -> None:
-        other = Path(os.path.normpath(path.parent / os.path.expanduser(name.text)))
+        other = package_file(name.text, where=name.place.where)
+        if other is None:
+            other = Path(os.path.normpath(path.parent / os.path.expanduser(name.text)))
         if other in (*above, path):
             circle = " extends ".join(f"`{one.name}`" for one in (*above, path, other))
             raise ConfigError(f"a file extends itself: {circle}", where=name.place.where)
-        if not os.path.isfile(other):
+        if other not in self.texts and not os.path.isfile(other):
             hint = "a relative path starts in the folder of the file that names it"
             raise ConfigError(f"`extends`: there is no file `{other}`", where=name.place.where, hint=hint)
         if other not in found:
             self._read_extended(other, (*above, path), found)
+
+
+def package_file(text: str, where: str | None = None) -> Path | None:
+    """The file that `python:PACKAGE/FILE` names; None for other text. The package is not imported.
+
+    ConfigError when the environment of gofer has no such package.
+    """
+    if not text.startswith(_PACKAGE):
+        return None
+    from importlib.util import find_spec  # few files of settings are in a package
+
+    package, _, rest = text.removeprefix(_PACKAGE).partition("/")
+    # `find_spec` would import the packages above a name with dots.
+    spec = find_spec(package) if package.isidentifier() else None
+    if spec is None or not spec.submodule_search_locations or not rest:
+        raise ConfigError(
+            f"`{text}` names no file of a Python package in the environment of gofer",
+            where=where,
+            hint=f"write `{_PACKAGE}PACKAGE/FILE`, and install the package beside gofer",
+        )
+    return Path(os.path.normpath(Path(spec.submodule_search_locations[0]) / rest))
 
 
 def check_file(document: Table, problems: Problems) -> Table:

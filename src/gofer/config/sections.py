@@ -279,7 +279,10 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     extends: Annotated[
         Words | Verbatim | None,
-        Meta(description="Files with settings that this file adds to or replaces, relative to its folder"),
+        Meta(
+            description="Files with settings that this file adds to or replaces, relative to its folder, or "
+            "`python:PACKAGE/FILE`"
+        ),
     ] = None
     target: Annotated[str | None, Meta(description="The target used when none is named")] = None
     stores: Annotated[dict[EntryName, StoreSection] | None, Meta(description="Stores by name")] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,12 +89,16 @@ def unset_key(session: Session, file: SettingsFile, key: str) -> str:
     return changed
 
 
-def check_change(session: Session, file: SettingsFile, text: str) -> None:
-    """ConfigError when the text has an error that the settings do not have now."""
+def check_change(
+    session: Session, file: SettingsFile, text: str, others: Mapping[Path, str] | None = None
+) -> None:
+    """ConfigError when the text has an error that the settings do not have now. `others` are new texts of
+    other files.
+    """
     known = {problem.message for problem in check_settings(session).errors}
     fresh = [
         problem
-        for problem in check_settings(session, {file.path: text}).errors
+        for problem in check_settings(session, {**(others or {}), file.path: text}).errors
         if problem.message not in known
     ]
     if fresh:

@@ -15,10 +15,11 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message
 from gofer.config.document import display
 from gofer.config.show import rows
-from gofer.errors import ConfigError, GoferError, UnknownName
+from gofer.errors import ConfigError, GoferError, UnknownName, UsageError
 from gofer.ops.session import Session
 from gofer.ops.settings.config_check import CheckedSettings, check_settings
 from gofer.ops.settings.config_edit import SettingsFile, edit_text, set_key, settings_file, unset_key
+from gofer.ops.settings.shared_settings import read_shared, write_shared
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from gofer.config.show import ShownSetting
     from gofer.ops.settings.config_check import FoundProblem
+    from gofer.ops.settings.shared_settings import SharedSettings
 
 _WRONG = 2
 
@@ -79,6 +81,45 @@ def _row_in_force(key: str) -> ShownSetting | None:
     with suppress(GoferError), Session() as session:
         return next((row for row in rows(session.settings) if row.key == key), None)
     return None
+
+
+def add_config(**given: Any) -> int:
+    """Nothing on stdout. stderr shows what the shared settings set, or what changes, before it is written."""
+    with Session() as session:
+        file = settings_file(session, project=given["project"])
+        shared = read_shared(session, file, given["name"], given["source"])
+        changes = _changes(shared)
+        if not changes and shared.extended == file.text:
+            print_message(f"{display(shared.path)} is unchanged")
+            return 0
+        for line in changes:
+            print_message(line)
+        if not given["yes"] and not _agrees(shared):
+            print_message("nothing was written")
+            return 1
+        write_shared(file, shared)
+    print_message(f"wrote {display(shared.path)}, which {file.shown} extends")
+    return 0
+
+
+def _changes(shared: SharedSettings) -> list[str]:
+    """The values that the shared settings set; `-` and `+` where they are set again."""
+    mark = "+ " if shared.before else ""
+    lines = []
+    for key in dict.fromkeys([*shared.before, *shared.after]):
+        old, new = shared.before.get(key), shared.after.get(key)
+        if old is not None and old != new:
+            lines.append(f"- {key}: {old}")
+        if new is not None and old != new:
+            lines.append(f"{mark}{key}: {new}")
+    return lines
+
+
+def _agrees(shared: SharedSettings) -> bool:
+    ask = confirmation_prompt()
+    if ask is None:
+        raise UsageError("no terminal can confirm these settings", hint="add `--yes` if you trust them")
+    return ask("settings can run programs when you submit. Do you trust these?")
 
 
 def edit_config(**given: Any) -> int:
@@ -207,6 +248,19 @@ unset_command = Command(
     unset_config,
     [_key(), _project()],
     help="Remove a key from your file of settings, with everything below it.",
+)
+add_command = Command(
+    "add",
+    add_config,
+    [
+        click.Argument(["name"], metavar="NAME"),
+        click.Argument(["source"], required=False, metavar="[SOURCE]"),
+        _project(),
+        Flag("-y --yes", "Do not ask"),
+    ],
+    help="Add the targets and other settings that somebody shares: a copy of a FILE, of `store:path`, or of "
+    "`python:PACKAGE/FILE`, which your file then extends. gofer shows what they set and asks. Without "
+    "SOURCE, read the source of NAME again and show what has changed.",
 )
 edit_command = Command(
     "edit",
