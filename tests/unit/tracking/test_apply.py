@@ -214,7 +214,7 @@ def test_rows_that_the_caller_has_read_are_merged_as_all_others(ledger: Ledger) 
     assert ledger.apply(observations, NOW + 9, read) == [f"{GROUP}-1", GROUP]
     assert [row.state for row in ledger.rows_of(GROUP)] == ["pending", "running", "pending"]
     assert stored(ledger, GROUP).observed_at == NOW + 9
-    # Nothing changes any more, and the group has the time of the question.
+    # The same answer again changes nothing, and the group has the time of the question.
     assert ledger.apply(observations, NOW + 10, ledger.rows_of(GROUP)) == []
     assert stored(ledger, GROUP).observed_at == NOW + 10
 
