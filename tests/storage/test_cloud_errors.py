@@ -233,7 +233,7 @@ def test_a_page_that_is_no_listing_is_named_and_is_no_empty_folder(scheme: str, 
     with proxied(1) as proxy:
         proxy.faults = lambda request: Fault("status", 200, body=body)
         message, _ = error_lines(lambda: list(answered_by(scheme, proxy.port).list_folders()), StoreError)
-        assert "the answer does not come from an object store" in message
+        assert "the answer does not come from the service" in message
         assert len(proxy.requests) == 1
 
 

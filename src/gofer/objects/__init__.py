@@ -98,5 +98,5 @@ def _azure_signer(spec: Mapping[str, Any]) -> Signer:
     return Bearer(lambda: (token, time.time() + 86400))
 
 
-def _timeouts(spec: Mapping[str, Any]) -> Mapping[str, float]:
+def _timeouts(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"silence_timeout_s": float(spec["timeout_s"])} if "timeout_s" in spec else {}

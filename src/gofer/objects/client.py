@@ -13,7 +13,7 @@ from gofer.objects.facts import Exists, ObjectNotFound, ObjectsError, VersionMis
 from gofer.objects.link import Bytes, StaleConnection
 from gofer.objects.names import in_query
 from gofer.objects.retry_policy import Policy, Transient, is_worth_it, retry_after_s, retry_request
-from gofer.objects.wire import SILENCE_TIMEOUT_S, HttpResponse, Wire
+from gofer.objects.wire import SILENCE_TIMEOUT_S, HttpResponse, Tls, Wire
 
 T = TypeVar("T")
 
@@ -66,8 +66,14 @@ class Client:
         *,
         policy: Optional[Policy] = None,
         silence_timeout_s: float = SILENCE_TIMEOUT_S,
+        tls: Optional[Callable[[], Tls]] = None,
+        proxy_url: str = "",
+        every_head: Tuple[Tuple[str, str], ...] = (),
     ) -> None:
-        self._wire = Wire(url, silence_timeout_s=silence_timeout_s)
+        """`tls`, `proxy_url` and `every_head` are those of Wire."""
+        self._wire = Wire(
+            url, silence_timeout_s=silence_timeout_s, tls=tls, proxy_url=proxy_url, every_head=every_head
+        )
         self.signer = signer
         self._policy = policy or Policy()
         self._heard: Optional[Tuple[HttpResponse, float]] = None
@@ -146,7 +152,7 @@ def _understood(answer: HttpResponse, read: Callable[[HttpResponse], T]) -> T:
     try:
         return read(answer)
     except (SyntaxError, ValueError):  # SyntaxError: ElementTree's ParseError
-        words = "the answer does not come from an object store; is a proxy or a login page in between?"
+        words = "the answer does not come from the service; is a proxy or a login page in between?"
         raise ObjectsError(answer.status, "answer", words) from None
 
 

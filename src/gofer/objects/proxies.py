@@ -20,6 +20,11 @@ def proxy_for(scheme: str, host: str, environ: Mapping[str, str]) -> Optional[We
     url = environ.get(f"{scheme}_proxy") or (environ.get("HTTPS_PROXY") if scheme == "https" else None)
     if not url or _is_near(host) or _is_excluded(host, environ):
         return None
+    return parse_proxy(url)
+
+
+def parse_proxy(url: str) -> Optional[WebProxy]:
+    """The proxy at this address; None for an address without a host. ValueError for an impossible port."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if not parts.hostname:
         return None

@@ -21,7 +21,7 @@ class Policy(NamedTuple):
 
     No try begins after `patience_s`, and a service that asks for a longer pause is not retried. With
     `is_sure`, the address is known to be right. Otherwise a service that has never answered gets fewer tries,
-    because its name may be misspelled_variables.
+    because its name may be misspelled.
     """
 
     tries: int = 10

@@ -11,11 +11,11 @@ import re
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from urllib.parse import urlsplit
 
 from gofer.objects.link import PIECE, Bytes, Cut, HttpConnection, ResponseHead, StaleConnection
-from gofer.objects.proxies import proxy_for
+from gofer.objects.proxies import parse_proxy, proxy_for
 
 if TYPE_CHECKING:
     import ssl
@@ -44,6 +44,16 @@ class ServerAddress(NamedTuple):
             raise ValueError(f"`{url}` is not the address of a service")
         port = parts.port or (443 if parts.scheme == "https" else 80)
         return cls(parts.scheme, parts.hostname, port, parts.netloc.rpartition("@")[2])
+
+
+class Tls(NamedTuple):
+    """How to trust a server, and who asks: in place of the certificates that the system trusts.
+
+    `server_name` is the name that the server's certificate must have; empty for the host of the address.
+    """
+
+    context: ssl.SSLContext
+    server_name: str = ""
 
 
 class HttpResponse:
@@ -160,10 +170,27 @@ class Wire:
     Any thread may send; an answer belongs to the thread that sent the request.
     """
 
-    def __init__(self, url: str, *, silence_timeout_s: float = SILENCE_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        silence_timeout_s: float = SILENCE_TIMEOUT_S,
+        tls: Optional[Callable[[], Tls]] = None,
+        proxy_url: str = "",
+        every_head: Tuple[Tuple[str, str], ...] = (),
+    ) -> None:
+        """`tls` is called for each new connection. `proxy_url` replaces the proxy of the environment.
+        `every_head` are headers of every request; a name may occur in it several times.
+        """
         self.server = ServerAddress.of(url)
         self._silence_timeout_s = silence_timeout_s
-        self._proxy = proxy_for(self.server.scheme, self.server.host, os.environ)
+        self._tls = tls
+        self._every_head = every_head
+        self._proxy = (
+            parse_proxy(proxy_url)
+            if proxy_url
+            else proxy_for(self.server.scheme, self.server.host, os.environ)
+        )
         self._idle: List[HttpConnection] = []
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -211,7 +238,7 @@ class Wire:
             if self._proxy.authorization:
                 headers = {**headers, "Proxy-Authorization": self._proxy.authorization}
         lines = [f"{method} {target} HTTP/1.1", f"Host: {self.server.host_header}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"{name}: {value}" for name, value in (*headers.items(), *self._every_head)]
         if body is not None:
             lines.append(f"Content-Length: {len(body)}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
@@ -234,7 +261,8 @@ class Wire:
             if server.scheme == "https":
                 if proxy:
                     _tunnel(HttpConnection(sock, self.take_back), server, proxy.authorization)
-                sock = trusted().wrap_socket(sock, server_hostname=server.host)
+                tls = self._tls() if self._tls else Tls(trusted())
+                sock = tls.context.wrap_socket(sock, server_hostname=tls.server_name or server.host)
                 sock.settimeout(self._silence_timeout_s)
             else:
                 _be_patient(sock, self._silence_timeout_s)

@@ -1,0 +1,1 @@
+"""A Kubernetes cluster: kubeconfig, credentials, and a client of its API."""
