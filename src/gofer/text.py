@@ -130,6 +130,11 @@ def count_runs(runs: int) -> str:
     return "1 run" if runs == 1 else f"{runs:,} runs"
 
 
+def count_nodes(nodes: int) -> str:
+    """`1 node`, `12 nodes`."""
+    return "1 node" if nodes == 1 else f"{nodes:,} nodes"
+
+
 def format_moment(seconds: float) -> str:
     """`2026-03-01 14:05:09 UTC`."""
     return (format_time(seconds) or "").partition(".")[0].replace("T", " ") + " UTC"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from gofer.backends.base import Backend, Capabilities
+from gofer.backends.target_setup import Setup
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class KindChecks(NamedTuple):
     store_scheme: str
 
 
+# From the name of a new target: what is asked and found before it is written.
+SetUp = Callable[[str, CheckContext], Setup]
+
+
 def _this_machine(options: Any, placement: str) -> Login | None:
     return None
 
@@ -140,7 +145,8 @@ class Kind(NamedTuple, Generic[Options]):
     `reads_sbatch`: the cluster is Slurm, so it reads `#SBATCH` lines and has the programs and variables of
     Slurm. `has_jobs`: `Backend.job_service` is never None, so gofer asks these targets about names that are
     in no ledger. `uses_azure_login`: targets sign in with one of the person's Azure logins.
-    `checks`: what `gofer doctor` can check of targets of the kind.
+    `checks`: what `gofer doctor` can check of targets of the kind. `set_up`: how `gofer target add` makes a
+    target of the kind.
     """
 
     options: type[Options]
@@ -152,6 +158,7 @@ class Kind(NamedTuple, Generic[Options]):
     has_jobs: bool = False
     uses_azure_login: bool = False
     checks: KindChecks | None = None
+    set_up: SetUp | None = None
 
 
 def check_reach(context: BackendContext) -> None:

@@ -13,19 +13,18 @@ from gofer.text import did_you_mean, quote_command
 
 # Every option that may be written before the verb. A test compares this list with the commands.
 _FLAGS = """
-    --all --browse --built --checksum --code --continue --create --debug --delete --device-code
-    --dry-run --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs
-    --pack --project --push --quiet --recursive --reverse --rows --runs --same-code --server
-    --service-principal --single --stdin --version --wait --with-git --yes -Q -h -r -y
+    --all --browse --built --checksum --code --continue --create --debug --delete --device-code --dry-run
+    --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --no-try --pack
+    --project --push --quiet --recursive --reverse --rows --runs --same-code --server --service-principal
+    --single --stdin --version --wait --with-git --yes -Q -h -r -y
 """
 _VALUED = """
     --accelerator --array --as --attempt --cloud --code-folder --color --columns --cpus --each --env
-    --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace --group --include
-    --installer --job --jobs --keep --last --launcher --lines --max --memory --name --node --nodes
-    --older-than --out --outputs --packages --priority --procs --profile --rank --rank-variables --remove
-    --retries --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit
-    --timeout --user --validator
-    --wheels -N -c -e -f -j -n -t
+    --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace --group --host
+    --include --installer --job --jobs --keep --kind --last --launcher --lines --max --memory --name
+    --node --nodes --older-than --out --outputs --packages --priority --procs --profile --rank
+    --rank-variables --remove --retries --retry-on --setup --sort --status --sync --tag --tail --target
+    --tenant --time-limit --timeout --user --validator --wheels -N -c -e -f -j -n -t
 """
 _COLOURS = ("auto", "always", "never")
 FLAGS = frozenset(_FLAGS.split())

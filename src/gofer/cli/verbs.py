@@ -41,7 +41,7 @@ VERB_GROUPS: dict[str, Table] = {
         "store": ("", "Show and check the stores of code, logs and data", ()),
     },
     "Clusters": {
-        "target": ("", "Show the targets that commands can run on", ()),
+        "target": ("", "Show, add and remove the targets that commands can run on", ()),
         "image": ("", "Show container images, and prepare them for Singularity", ()),
         "login": ("clusters.login", "Sign in to Azure", ()),
         "logout": ("clusters.logout", "Sign out of Azure and remove its tokens", ()),
@@ -91,6 +91,8 @@ NOUNS: dict[str, Table] = {
     "target": {
         "list": ("clusters.target:list_command", "List the targets", ()),
         "show": ("clusters.target:show_command", "Show one target: its options and what it has", ()),
+        "add": ("clusters.target_add:add_command", "Add a target: visit its cluster and write it", ()),
+        "rm": ("clusters.target_add:rm_command", "Remove a target", ()),
     },
     "store": {
         "list": ("data.store:list_command", "List the stores", ()),

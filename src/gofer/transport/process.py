@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn
 
 from gofer.errors import GoferError, Interrupted
 from gofer.text import quote_command
@@ -81,10 +81,7 @@ def start(
             env=env,
         )
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise GoferError(
-            f"cannot start `{argv[0]}`: {reason}", hint=f"check that it is installed: `command -v {argv[0]}`"
-        ) from error
+        raise _not_started(argv, error) from error
     return RunningProgram(argv, process)
 
 
@@ -94,6 +91,36 @@ def run(
     """Run a program to its end. Blocking. Any exit status is returned; the caller decides what it means."""
     with start(argv, cwd=cwd, env=env) as running:
         return running.finish(timeout_s=timeout_s)
+
+
+def run_into(argv: Sequence[str], out: IO[bytes], complaints: IO[bytes], *, timeout_s: float) -> int:
+    """As `run`, with the output in files, which a program that stays in the background may keep open. The
+    status of the program.
+    """
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=complaints,
+            timeout=timeout_s,
+            check=False,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(argv, error) from error
+    except subprocess.TimeoutExpired:
+        raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
+    return done.returncode
+
+
+def _not_started(argv: Sequence[str], error: OSError) -> GoferError:
+    return GoferError(
+        f"cannot start `{argv[0]}`: {error.strerror or error}",
+        hint=f"check that it is installed: `command -v {argv[0]}`",
+    )
 
 
 def attend(
@@ -123,10 +150,7 @@ def attend(
             check=False,
         )
     except OSError as error:
-        raise GoferError(
-            f"cannot start `{argv[0]}`: {(error.strerror or str(error)).lower()}",
-            hint=f"check that it is installed: `command -v {argv[0]}`",
-        ) from error
+        raise _not_started(argv, error) from error
     except subprocess.TimeoutExpired:
         raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
     return done.returncode

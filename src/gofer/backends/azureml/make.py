@@ -7,6 +7,7 @@ import msgspec
 from gofer.backends.azureml.backend import AzureBackend
 from gofer.backends.azureml.checks import azure_checks
 from gofer.backends.azureml.options import AzureOptions, capabilities, misplaced
+from gofer.backends.azureml.set_up import set_up
 from gofer.backends.kind import BackendContext, Kind, KindChecks
 from gofer.errors import UsageError
 
@@ -45,4 +46,5 @@ KIND = Kind(
     has_jobs=True,
     uses_azure_login=True,
     checks=KindChecks("azure", azure_checks, "az://"),
+    set_up=set_up,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gofer.backends.kind import BackendContext, Kind, check_reach
 from gofer.backends.slurm.backend import SlurmBackend, login_of
 from gofer.backends.slurm.options import SlurmOptions, capabilities
+from gofer.backends.slurm.set_up import set_up
 from gofer.transport.ssh import Login
 
 
@@ -18,4 +19,4 @@ def login(options: SlurmOptions, placement: str) -> Login | None:
     return login_of(options)
 
 
-KIND = Kind(SlurmOptions, make, login, capabilities, reads_sbatch=True)
+KIND = Kind(SlurmOptions, make, login, capabilities, reads_sbatch=True, set_up=set_up)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gofer.backends.kind import BackendContext, Kind, check_reach
 from gofer.backends.ssh.options import SshOptions, capabilities, login_to
+from gofer.backends.ssh.set_up import set_up
 
 if TYPE_CHECKING:
     from gofer.backends.ssh.backend import SshBackend
@@ -28,4 +29,4 @@ def login(options: SshOptions, placement: str) -> Login:
     return login_to(options, placement if placement and not options.shared else options.hosts[0])
 
 
-KIND = Kind(SshOptions, make, login, capabilities)
+KIND = Kind(SshOptions, make, login, capabilities, set_up=set_up)

@@ -170,6 +170,11 @@ def _tree(file: SettingsFile) -> Node:
     return parse_document(file.text, source=file.path.name, path=file.shown)
 
 
+def typed_value(text: str) -> Value:
+    """A value typed on a command line: a list or a map in YAML, else the text as written."""
+    return _values(text)[-1]
+
+
 def _values(text: str) -> list[Value]:
     """What a value typed on a command line may mean: the text, then a list or a map in YAML."""
     values: list[Value] = [Verbatim(text)]
