@@ -35,12 +35,22 @@ def leftovers(home: Home, listing: evidence.Listing | None) -> Iterator[str]:
 
 def cgroups(killed: set[Process]) -> Iterator[str]:
     """What supervisors were killed over must be gone, and what is left of agents must be empty."""
-    for who in killed:
-        for path in _CGROUPS.glob(f"**/gofer-probe-{who.pid}"):
-            yield f"LEFT: the cgroup {path}"
-        for path in _CGROUPS.glob(f"**/gofer-agent-{who.pid}-{who.start}/cgroup.procs"):
-            if path.read_text():
-                yield f"LEFT: processes in the cgroup {path.parent}"
+    probes = {f"gofer-probe-{who.pid}" for who in killed}
+    agents = {f"gofer-agent-{who.pid}-{who.start}" for who in killed}
+    # `os.walk` leaves out a folder that goes away meanwhile: other programs of the machine have cgroups too.
+    for folder, _, _ in os.walk(_CGROUPS):
+        name = os.path.basename(folder)
+        if name in probes:
+            yield f"LEFT: the cgroup {folder}"
+        if name in agents and _processes_in(folder):
+            yield f"LEFT: processes in the cgroup {folder}"
+
+
+def _processes_in(cgroup: str) -> str:
+    try:
+        return Path(cgroup, "cgroup.procs").read_text()
+    except OSError:
+        return ""
 
 
 def _last_words(log: str) -> list[str]:

@@ -94,3 +94,6 @@ def test_a_machine_that_is_down_leaves_the_others_in_use(home: Home, ssh_hosts: 
     run = home.finish("-c", "pool", "hostname")
     assert home.log(run["id"]) == "hosta\n"
     assert "down" in home.gofer("-c", "pool", "list", "nodes").out
+    checked = home.gofer("doctor", "-t", "pool")
+    assert "pool (ssh): hosta: 0 gpus" in checked.out
+    assert "no answer from hostb" in checked.out and "`gofer list nodes -t pool`" in checked.err

@@ -24,6 +24,7 @@ from gofer.model.ids import split_row
 from gofer.node import cgroups
 from gofer.node.code.work_folders import long_root
 from gofer.ops.runs.target_views import fact
+from gofer.ops.runs.target_views import words as text_of
 from gofer.queue import wake
 from gofer.queue.database import Queue
 from gofer.storage.base import OnDisk
@@ -149,8 +150,13 @@ def _check_target(session: Session) -> Iterator[Check]:
     facts = backend.describe()
     if facts:
         told = [" ".join(fact(name, facts[name])) for name in _TOLD if name in facts]
-        words = ": ".join([words, *([", ".join(told)] if told else [])])
+        machines = text_of(facts["machines"]).splitlines() if "machines" in facts else []
+        details = "; ".join([*([", ".join(told)] if told else []), *machines])
+        words = f"{words}: {details}" if details else words
     yield Check("target", Status.OK, words)
+    if silent := facts.get("silent"):
+        hint = f"`gofer list nodes -t {target.name}`; remove machines that are gone from `hosts`"
+        yield Check("target", Status.WARN, f"no answer from {text_of(silent).replace(chr(10), ', ')}", hint)
 
 
 def check_programs(path: str) -> Iterator[Check]:
