@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from gofer.errors import UsageError
 
-_SAFE_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+# A name in braces, such as the placeholder `{lr}`, is not expanded by a shell.
+_SAFE_WORD = re.compile(r"(?:[A-Za-z0-9_@%+=:,./-]|\{[A-Za-z_][A-Za-z0-9_]*\})+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(d|h|m|s|w|ms)", re.IGNORECASE)
 _SECONDS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE)
@@ -23,6 +24,8 @@ def quote_word(word: str) -> str:
     """One shell word that a POSIX shell reads back as exactly `word`."""
     if _SAFE_WORD.fullmatch(word):
         return word
+    if "'" in word and not any(sign in word for sign in '"$`\\!'):
+        return f'"{word}"'
     return "'" + word.replace("'", "'\"'\"'") + "'"
 
 

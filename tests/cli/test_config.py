@@ -190,3 +190,30 @@ def test_edit_asks_on_a_terminal_and_opens_the_text_again(home: Home) -> None:
         assert terminal.end() == 0
     assert (home.folder / "gofer.yaml").read_text() == "job: {gpus: 1}\n"
     assert not [name for name in os.listdir(home.folder) if name != "gofer.yaml"]
+
+
+def test_show_keeps_the_line_of_the_file_and_leaves_out_built_in_values(home: Home) -> None:
+    home.configure("job: {env: {A_VERY_LONG_NAME_OF_A_VARIABLE: a value that is rather long as well}}\n")
+    everything = home.gofer("config", "show").out.splitlines()
+    assert len(everything) > 10
+    changed = home.gofer("config", "show", "--changed").out.splitlines()
+    assert [line.split()[0] for line in changed] == ["KEY", "job.env.A_VERY_LONG_NAME_OF_A_VARIABLE"]
+    environment = {**home.environ, "COLUMNS": "70", "TERM": "xterm", "NO_COLOR": "1"}
+    with Terminal(["gofer", "config", "show", "--changed"], cwd=home.folder, env=environment) as terminal:
+        assert terminal.end() == 0
+        lines = terminal.shown.replace("\r", "").splitlines()
+    assert lines[1].endswith("gofer.yaml:1")
+    assert "…" in lines[1] and max(map(len, lines)) <= 70
+
+
+def test_list_fits_into_sixty_columns(home: Home) -> None:
+    home.configure("targets: {a-rather-long-name: {kind: local, gpus: 4}}\n")
+    home.finish("-t", "a-rather-long-name", "-n", "2", "--name", "a-name-of-a-run", "python", "-c", "pass")
+    environment = {**home.environ, "COLUMNS": "60", "TERM": "xterm", "NO_COLOR": "1"}
+    for words, missing in (([], "TARGET"), (["--columns", "short,state,target,gpus,command"], "REASON")):
+        with Terminal(["gofer", "list", *words], cwd=home.folder, env=environment) as terminal:
+            assert terminal.end() == 0
+            lines = terminal.shown.replace("\r", "").splitlines()
+        assert missing not in lines[0] and "STATE" in lines[0]
+        assert max(map(len, lines)) <= 60
+    assert lines[0].split() == ["ID", "STATE", "TARGET", "GPUS", "COMMAND"]

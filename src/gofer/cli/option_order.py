@@ -13,10 +13,10 @@ from gofer.text import did_you_mean, quote_command
 
 # Every option that may be written before the verb. A test compares this list with the commands.
 _FLAGS = """
-    --all --browse --built --checksum --code --continue --create --debug --delete --device-code --dry-run
-    --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --no-try --pack
-    --project --push --quiet --recursive --reverse --rows --runs --same-code --server --service-principal
-    --single --stdin --version --wait --with-git --yes -Q -h -r -y
+    --all --browse --built --changed --checksum --code --continue --create --debug --delete --device-code
+    --dry-run --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --no-try
+    --pack --project --push --quiet --recursive --reverse --rows --runs --same-code --server
+    --service-principal --single --stdin --version --wait --with-git --yes -Q -h -r -y
 """
 _VALUED = """
     --accelerator --array --as --attempt --cloud --code-folder --color --columns --cpus --each --env

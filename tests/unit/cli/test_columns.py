@@ -31,7 +31,7 @@ def test_the_usual_table() -> None:
         ),
     ]
     cells = [[text(name, row, NOW) for name in SHOWN] for row in rows]
-    table = render([column(name) for name in SHOWN], cells)
+    table = render([column(name, chosen=False) for name in SHOWN], cells)
     assert table == (Path(__file__).parent / "golden" / "list-runs.txt").read_text()
 
 

@@ -114,3 +114,31 @@ def test_facts_line_up() -> None:
 
 def test_no_facts_are_no_lines() -> None:
     assert render_facts([]) == ""
+
+
+DROPPING = [
+    Column("ID"),
+    Column("GPUS", right=True, drop=1),
+    Column("TARGET", drop=2),
+    Column("COMMAND", flexible=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("fit", "heading"),
+    [
+        (40, "ID      GPUS  TARGET  COMMAND"),
+        (30, "ID      GPUS  TARGET  COMMAND"),
+        (29, "ID      TARGET  COMMAND"),
+        (23, "ID      COMMAND"),
+        (5, "ID      COMMAND"),
+    ],
+)
+def test_a_narrow_terminal_drops_columns_before_a_line_wraps(fit: int, heading: str) -> None:
+    table = render(DROPPING, [["k9qd4x", "8", "lab", "python train.py --lr 1"]], fit=fit)
+    assert table.splitlines()[0] == heading
+    assert max(map(len, table.splitlines())) <= max(fit, 16)
+
+
+def test_a_file_gets_every_column() -> None:
+    assert render(DROPPING, [["k9qd4x", "8", "lab", "ls"]]).startswith("ID      GPUS  TARGET  COMMAND\n")

@@ -57,6 +57,8 @@ _TIMES = ("submitted", "started", "ended")
 _NUMBERS = ("exit_code", "gpus", "nodes", "procs", "priority", "attempts", "row", "rows", "age", "elapsed")
 _TITLES = {"short": "ID", "exit_code": "EXIT"}
 _FLEXIBLE = ("name", "reason", "detail", "command", "tags")
+# What a narrow terminal does without, unless the person chose the columns.
+_DROPPED = ("gpus", "target", "reason", "elapsed", "age")
 _OK = {"succeeded": "ok"}
 
 
@@ -73,13 +75,14 @@ def parse_columns(text: str) -> tuple[str, ...]:
     return names
 
 
-def column(name: str) -> Column:
-    """The heading and layout of a column in a table."""
+def column(name: str, *, chosen: bool) -> Column:
+    """The heading and layout of a column in a table. A column that a person has `chosen` is never dropped."""
     return Column(
         _TITLES.get(name, name if "." in name else name.upper()),
         right=name in _NUMBERS,
         flexible=name in _FLEXIBLE,
         coloured=name == "state",
+        drop=0 if chosen or name not in _DROPPED else _DROPPED.index(name) + 1,
     )
 
 

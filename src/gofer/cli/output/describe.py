@@ -39,7 +39,7 @@ def describe(facts: RunDetails, *, now: float, log_shown: bool = False, colour: 
     if failure and failure.tail and not (log_shown and failure.rank == 0):
         parts.append(failing_rank(failure))
     if facts.failed_rows:
-        parts.append(_failed_rows(facts))
+        parts.append(_failed_rows(facts, colour=colour))
     return "\n".join(part for part in parts if part)
 
 
@@ -176,19 +176,19 @@ def failing_rank(failure: FirstFailure) -> str:
     return head + "".join(f"  {printable(line)}\n" for line in failure.tail)
 
 
-def _failed_rows(facts: RunDetails) -> str:
+def _failed_rows(facts: RunDetails, *, colour: bool) -> str:
     columns = [
         Column("FAILED"),
-        Column("STATE"),
+        Column("STATE", coloured=True),
         Column("VALUES", flexible=True),
         Column("WHY", flexible=True),
     ]
     rows = [[row.short_id, row.state, _pairs(row.args), row.why or ""] for row in facts.failed_rows]
     total = facts.row.counts.get("failed", 0) + facts.row.counts.get("lost", 0)
     if total == len(rows):
-        return render(columns, rows)
+        return render(columns, rows, colour=colour)
     rest = f"gofer list runs --group {facts.row.short_id} --filter state=failed,lost"
-    return render(columns, rows) + f"… and {total - len(rows)} more: `{rest}`\n"
+    return render(columns, rows, colour=colour) + f"… and {total - len(rows)} more: `{rest}`\n"
 
 
 def named(row: RunRow) -> str:

@@ -15,12 +15,15 @@ _NARROWEST = 8
 
 
 class Column(NamedTuple):
-    """A heading and the alignment of its cells. A `flexible` column is cut when the terminal is narrow."""
+    """A heading and the alignment of its cells. On a narrow terminal a `flexible` column is cut, and columns
+    with a number in `drop` are left out, the lowest number first.
+    """
 
     title: str
     right: bool = False
     flexible: bool = False
     coloured: bool = False
+    drop: int = 0
 
 
 def screen_width() -> int | None:
@@ -43,8 +46,11 @@ def render(
 ) -> str:
     """The table as lines, heading first, without blanks at the ends of lines; control characters escaped.
 
-    With `fit`, flexible columns are cut, the last first, until lines fit or they are 8 wide.
+    With `fit`, flexible columns are cut, the last first, until lines fit or they are 8 wide. Where that is
+    not enough, columns that may be dropped are left out.
     """
+    if fit is not None:
+        columns, rows = _without_dropped(columns, rows, fit)
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [
         max([width(column.title), *(width(row[at]) for row in cells)]) for at, column in enumerate(columns)
@@ -54,6 +60,27 @@ def render(
     lines = [_line(columns, [column.title for column in columns], widths, colour=False)]
     lines += [_line(columns, row, widths, colour=colour) for row in cells]
     return "\n".join(lines) + "\n"
+
+
+def _without_dropped(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], fit: int
+) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    """The columns and the cells of the rows that fit when flexible columns are as narrow as they can be."""
+    widest = [
+        max([width(column.title), *(width(printable(row[at])) for row in rows)])
+        for at, column in enumerate(columns)
+    ]
+    least = [
+        min(wide, _NARROWEST) if column.flexible else wide
+        for column, wide in zip(columns, widest, strict=True)
+    ]
+    kept = list(range(len(columns)))
+    for at in sorted(kept, key=lambda at: columns[at].drop):
+        if sum(least[one] for one in kept) + len(_GAP) * (len(kept) - 1) <= fit:
+            break
+        if columns[at].drop:
+            kept.remove(at)
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def _narrow(columns: Sequence[Column], widths: list[int], fit: int) -> None:

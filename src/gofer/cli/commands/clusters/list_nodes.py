@@ -109,7 +109,9 @@ def _free(free: int, total: int) -> str:
 
 
 def _column(name: str, title: str) -> Column:
-    return Column(title, right=name in _NUMBERS, flexible=name in ("partitions", "detail"))
+    return Column(
+        title, right=name in _NUMBERS, flexible=name in ("partitions", "detail"), coloured=name == "state"
+    )
 
 
 def _columns(text: str, known: Collection[str]) -> tuple[str, ...]:

@@ -18,7 +18,13 @@ from gofer.ops.runs.target_views import fact
 from gofer.ops.session import Session
 from gofer.text import format_duration
 
-_COLUMNS = [Column("NAME"), Column("KIND"), Column("STORE"), Column("DEFAULT"), Column("FROM", flexible=True)]
+_COLUMNS = [
+    Column("NAME"),
+    Column("KIND"),
+    Column("STORE", drop=1),
+    Column("DEFAULT"),
+    Column("FROM", flexible=True),
+]
 
 
 def list_targets(**given: Any) -> int:

@@ -63,12 +63,12 @@ def _filter(given: dict[str, Any]) -> JobFilter:
 def _table(jobs: Sequence[ServiceJob]) -> str:
     columns = [
         Column("NAME"),
-        Column("STATE"),
-        Column("STATUS"),
-        Column("COMPUTE"),
+        Column("STATE", coloured=True),
+        Column("STATUS", drop=2),
+        Column("COMPUTE", drop=4),
         Column("GPUS", right=True),
-        Column("EXPERIMENT"),
-        Column("USER"),
+        Column("EXPERIMENT", drop=1),
+        Column("USER", drop=3),
         Column("CREATED"),
         Column("COMMAND", flexible=True),
     ]

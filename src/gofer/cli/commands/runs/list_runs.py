@@ -97,14 +97,15 @@ def _print_json(session: Session, rows: Selection) -> None:
 
 
 def _print_table(rows: Selection, names: tuple[str, ...], *, spare: bool) -> None:
-    """With `spare`, columns that are empty in every row do not take room on a terminal."""
+    """With `spare`, a terminal gets no column that is empty in every row, and a narrow one drops some."""
     now, fit = time.time(), screen_width()
     lines = [[text(name, row, now) for name in names] for row in rows]
     filled = [any(line[at] for line in lines) for at in range(len(names))]
     at_shown = [at for at in range(len(names)) if filled[at] or not (spare and fit and lines)]
     shown = [names[at] for at in at_shown]
     cells = [[line[at] for at in at_shown] for line in lines]
-    sys.stdout.write(render([column(name) for name in shown], cells, fit=fit, colour=has_colours(sys.stdout)))
+    columns = [column(name, chosen=not spare) for name in shown]
+    sys.stdout.write(render(columns, cells, fit=fit, colour=has_colours(sys.stdout)))
 
 
 def _export(rows: Selection, names: tuple[str, ...] | None, file: str) -> None:

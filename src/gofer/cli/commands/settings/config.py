@@ -17,6 +17,7 @@ from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.cli.output.theme import has_colours
 from gofer.config.document import display
+from gofer.config.nodes import BUILT_IN
 from gofer.config.show import rows
 from gofer.ops.session import Session
 from gofer.ops.settings.config_import import plan_import, write_import
@@ -39,11 +40,13 @@ def show_config(**given: Any) -> int:
     """A table, or JSON. Values that are secret are masked."""
     with Session() as session:
         shown = rows(session.settings)
+        if given["changed"]:
+            shown = [one for one in shown if one.origin != BUILT_IN.origin]
         warnings = session.settings.warnings
     if given["as_json"]:
         print_json([one._asdict() for one in shown])
     else:
-        columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM", flexible=True)]
+        columns = [Column("KEY"), Column("VALUE", flexible=True), Column("FROM")]
         table = [one._replace(value=_one_line(one.value)) for one in shown]
         sys.stdout.write(render(columns, table, fit=screen_width(), colour=has_colours(sys.stdout)))
     for warning in warnings:
@@ -60,7 +63,7 @@ def _one_line(text: str) -> str:
 show_command = Command(
     "show",
     show_config,
-    [json_option()],
+    [Flag("--changed", "Only the settings that a file or a variable sets"), json_option()],
     help="Show every setting, its value and where it comes from: a file and line, a variable, or built in.",
 )
 
