@@ -42,6 +42,16 @@ def test_submit_wait_and_read(own_home: Home) -> None:
     assert run.info()["command"] == ["python", "train.py", "a  b"]
 
 
+def test_after_other_runs(own_home: Home) -> None:
+    first = gofer.submit(["sh", "-c", "until [ -e $HELD ]; do sleep 0.05; done"], env={"HELD": "/dev/shm/no"})
+    second = gofer.submit(["true"], after=[first, f"{first.id}:any"])
+    third = gofer.submit(["true"], after=first)
+    assert second.why().startswith(f"it waits for {first.id[-6:]} to end (it is ")
+    first.abort(grace_s=0)
+    assert second.wait().state == "succeeded"
+    assert (third.wait().state, third.reason) == ("cancelled", "dependency")
+
+
 def test_gpus_ranks_and_failures(own_home: Home) -> None:
     own_home.configure("targets: {two: {kind: local, gpus: 2}}")
     run = gofer.submit(["sh", "-c", "echo $RANK/$WORLD_SIZE; exit $RANK"], target="two", gpus=2).wait()

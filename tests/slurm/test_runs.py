@@ -305,3 +305,26 @@ def test_a_double_of_a_job_starts_nothing(home: SlurmHome) -> None:
     assert first != second.strip()
     assert (home.run_folder(run) / "outputs/count").read_text() == "x\n"
     assert home.view(run)["state"] == "succeeded"
+
+
+def test_a_run_waits_for_another_one(home: SlurmHome) -> None:
+    gate = home.root / "gate"
+    first = home.submit("--name", "prepare", "sh", "-c", f"until [ -e {gate} ]; do sleep 0.1; done")
+    second = home.submit("--after", "prepare", "--each", "x=1,2", "echo", "{x}")
+    why = json.loads(home.gofer("why", "--json", f"{second}-0").out)["why"]
+    assert why.startswith(f"it waits for {first[-6:]} to succeed (it is ")
+    gate.touch()
+    assert home.wait(second)[0]["counts"] == {"succeeded": 2}
+
+
+def test_a_run_whose_other_one_fails_is_cancelled(home: SlurmHome) -> None:
+    gate = home.root / "gate"
+    script = f"until [ -e {gate} ]; do sleep 0.1; done; exit 3"
+    first = home.submit("--each", "x=1,2", "sh", "-c", script)
+    ok = home.submit("--after", f"{first}-1", "true")
+    late = home.submit("--after", f"{first}:any", "true")
+    gate.touch()
+    (done,) = home.wait(ok)
+    assert (done["state"], done["reason"]) == ("cancelled", "dependency")
+    assert done["why"] == f"after {first[-6:]}-1: it did not succeed"
+    assert home.wait(late)[0]["state"] == "succeeded"

@@ -60,6 +60,15 @@ def test_runs_go_to_all_machines_and_every_verb_reaches_the_right_one(home: Home
     assert home.view(again)["state"] == "cancelled"
 
 
+def test_a_run_waits_for_another_one_on_its_machine(home: Home) -> None:
+    """Also when another machine has more room."""
+    first = home.submit("-c", "pool", *HOLD)
+    second = home.submit("-c", "pool", "--after", f"{first}:any", "hostname")
+    host = host_of(home, first)
+    home.gofer("abort", "--grace", "0s", first)
+    assert host_of(home, second) == host
+
+
 def test_a_run_that_waits_says_why_from_any_folder(home: Home, tmp_path: Path) -> None:
     cpus = max(int(line.split()[2].partition("/")[2]) for line in _nodes(home))
     holding = [home.submit("-c", "pool", "--cpus", str(cpus), *HOLD) for _ in range(2)]

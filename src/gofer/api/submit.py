@@ -20,12 +20,14 @@ def submit(
     folder: FolderPath | None = None,
     each: Mapping[str, Sequence[object]] | None = None,
     code: bool = True,
+    after: Run | str | Sequence[Run | str] = (),
     **job: Unpack[JobOptions],
 ) -> Run:
     """Run `command` on a target with the code of `folder` (default: the current one), and return at once.
 
     `each` makes an array: every combination of its values, `{name}` replaced in the command; the Run is then
-    the group. `job` are the options of the job, see JobOptions. UsageError for a command that is one text.
+    the group. The run starts when the runs `after` have succeeded; `"ID:any"` is for a run that has to end in
+    any way. `job` are the options of the job, see JobOptions. UsageError for a command that is one text.
     """
     with OpenProject(folder) as session:
         request = SubmitRequest(
@@ -34,5 +36,11 @@ def submit(
             target=target,
             columns={name: tuple(map(str, values)) for name, values in (each or {}).items()},
             code=code,
+            after=_references(after),
         )
         return Run(submit_run(session, request).id, folder=folder)
+
+
+def _references(runs: Run | str | Sequence[Run | str]) -> tuple[str, ...]:
+    several = [runs] if isinstance(runs, (Run, str)) else runs
+    return tuple(one.id if isinstance(one, Run) else one for one in several)

@@ -252,6 +252,8 @@ class Capabilities(NamedTuple):
     end, so `grace_s` has no effect. `shows_credentials`: readers of the store can read the credentials of a
     run, so they are valid no longer than needed.
 
+    `holds_runs`: the cluster can hold a run until other runs of the target have ended.
+
     `patience_s`: how long the cluster may not answer before its runs are lost. `time_limit_s`: the time limit
     of jobs that set none. `machines`: the machines of the target, if each may have a store of its own.
     `node_identity`: the identity for gofer.objects with which nodes open stores, in place of a signature of
@@ -263,6 +265,7 @@ class Capabilities(NamedTuple):
     has_ends_in_folder: bool = False
     decides_grace: bool = False
     shows_credentials: bool = False
+    holds_runs: bool = False
     patience_s: float = math.inf
     time_limit_s: float | None = None
     machines: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gofer.config.references import holds_reference
-from gofer.model.job import JobFolder
+from gofer.model.job import JobFolder, RunDependency
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
 from gofer.node.packages.package_files import AUTO, NONE
@@ -49,6 +49,7 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     retries: int
     retry_on: tuple[str, ...]
     restore_from: RestoreFrom | None = None
+    after: tuple[RunDependency, ...] = ()
 
 
 # The default of `sync` on clusters that may take nodes back: all outputs are uploaded during the run.
@@ -98,4 +99,5 @@ def common_fields(
         "retries": job.retries,
         "retry_on": tuple(reason.value for reason in job.retry_on),
         "restore_from": record.restore_from,
+        "after": job.after,
     }

@@ -51,6 +51,7 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
         array_file=Path(given["array"]) if given["array"] else None,
         code=not given["no_code"],
         include=tuple(given["include"]),
+        after=tuple(given["after"]),
         stdin=read_all() if given["stdin"] else None,
         with_git=given["with_git"],
         code_folder=Path(given["code_folder"]) if given["code_folder"] else None,

@@ -26,7 +26,7 @@ class NodeRequest(NamedTuple):
 
     `code` is a gofer.model.run.CodeOrigin, and the values of `folders` are gofer.model.job.JobFolder. `store`
     is the folder that the run writes to; None where an uploader sends the files. `memory_mib` is for each
-    node, 0 where the job asks for none.
+    node, 0 where the job asks for none. The values of `after` are gofer.model.job.RunDependency.
 
     For a queue, `remote` is the URL of the store where `store` is not the store itself. `span` has the
     numbers of the nodes on this machine when others are elsewhere. `leased` GPUs are shared with other
@@ -63,6 +63,7 @@ class NodeRequest(NamedTuple):
     retries: int = 0
     retry_on: Sequence[str] = ()
     restore_from: Optional[Dict[str, Any]] = None
+    after: Sequence[Mapping[str, Any]] = ()
     store: Optional[str] = None
     remote: Optional[str] = None
     span: Optional[List[int]] = None

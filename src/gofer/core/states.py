@@ -47,6 +47,7 @@ class Reason(_Word):
     STAGING = "staging"
     REJECTED = "rejected"
     CREDENTIAL = "credential"
+    DEPENDENCY = "dependency"
 
 
 FINAL_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST})

@@ -42,6 +42,18 @@ class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     read_only: bool = False
 
 
+class RunDependency(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
+    """A run, or group of runs, that has to end before another one starts. With `ok` it has to succeed, and
+    the other is cancelled if it does not. `placement` is that of its record.
+    """
+
+    run: str
+    ok: bool = True
+    placement: str = ""
+
+
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One thing to run, in `workdir` inside its code folder.
 
@@ -58,7 +70,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     patterns, from `workdir`, of ignored files that go along with the code.
     `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
     in bytes of the standard input that was sent along, which lies in the run's folder. `shell`: the run is
-    there to be entered, so a target that opens shells only on request is asked for them.
+    there to be entered, so a target that opens shells only on request is asked for them. `after` are runs of
+    the same target that have to end first.
     """
 
     command: tuple[str, ...]
@@ -89,6 +102,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     include: tuple[str, ...] = ()
     stdin: int | None = None
     shell: bool = False
+    after: tuple[RunDependency, ...] = ()
 
     @property
     def starts_once(self) -> bool:

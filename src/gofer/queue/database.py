@@ -246,6 +246,11 @@ class Queue:
         query = f"SELECT 1 FROM runs WHERE request = ? AND {_OPEN} LIMIT 1"
         return known is not None and self._db.execute(query, (request_id,)).fetchone() is None
 
+    def states_of(self, run_id: str) -> set[str]:
+        """The states of a run, or of the runs of a group; empty when the queue does not have it."""
+        query = "SELECT DISTINCT state FROM runs WHERE id = ? OR request = ?"
+        return {row[0] for row in self._db.execute(query, (run_id, run_id))}
+
     def counts(self) -> dict[str, int]:
         return dict(
             self._db.execute(f"SELECT state, count(*) FROM runs WHERE {_OPEN} GROUP BY state").fetchall()

@@ -24,6 +24,7 @@ from gofer.queue import scheduler, wake
 from gofer.queue.active_run import ActiveRun
 from gofer.queue.agent_pool import AgentPool, PooledAgent, Share
 from gofer.queue.database import Queue, QueuedRun
+from gofer.queue.dependencies import Dependencies
 from gofer.queue.file_recovery import FileRecovery
 from gofer.queue.gpu_leases import GpuSharing
 from gofer.queue.journal import Journal
@@ -49,6 +50,7 @@ class Supervisor:
         self.journal = Journal(self.queue)
         self.pool = scheduler.Pool.of_this_machine()
         self.sharing = GpuSharing(queue_home, self.pool, self.journal)
+        self.dependencies = Dependencies(self.queue)
         self.waiting: list[QueuedRun] = []
         self.active: dict[str, ActiveRun] = {}
         self.boot = processes.boot_id()
@@ -67,6 +69,7 @@ class Supervisor:
             self._load()
             self._receive()
             self._stop_asked()
+            self._stop_never_started()
             self._start_fitting()
             self.agents.dismiss(keep=self.pool.cpus)
             if not self.journal.write():
@@ -76,6 +79,8 @@ class Supervisor:
                 self.agents.dismiss(keep=0)
                 self.journal.uploader.close()
                 return
+            if self._read_dependencies():
+                continue  # the end of a run that others wait for was written just now
             self._sleep()
 
     # -- sleeping and leaving
@@ -318,6 +323,20 @@ class Supervisor:
                 for who in one.left.values():
                     processes.send(who, request)
 
+    def _read_dependencies(self) -> bool:
+        requests = {entry.request: entry for entry in self.waiting}.values()
+        return self.dependencies.read(self.journal.request(entry) for entry in requests)
+
+    def _stop_never_started(self) -> None:
+        """End the runs that wait for a run that did not end as they need."""
+        self._read_dependencies()
+        doomed = [one for one in self.waiting if self.dependencies.of(one.request).never]
+        if doomed:
+            self._no_longer_waiting(doomed)
+        for entry in doomed:
+            words = self.dependencies.of(entry.request).never
+            self._end(entry, Outcome(State.CANCELLED, Reason.DEPENDENCY, words, ended_at=time.time()))
+
     # -- starts
 
     def _start_fitting(self) -> None:
@@ -327,7 +346,12 @@ class Supervisor:
         self.sharing.read_others(self.waiting)
         # A retry further away than the longest delay means that the clock was set back; such a run starts
         # now.
-        ready = (one for one in self.waiting if not wall < one.not_before <= wall + _LONGEST_DELAY_S)
+        ready = (
+            one
+            for one in self.waiting
+            if not wall < one.not_before <= wall + _LONGEST_DELAY_S
+            and self.dependencies.of(one.request).may_start
+        )
         held = [scheduler.HeldGrant(one.grant, one.ends_at) for one in self.active.values()]
         passed_over_s = now - self._head_since if self._head is not None else 0.0
         starts, head = scheduler.choose(

@@ -14,6 +14,7 @@ from typing import Dict, List, NamedTuple, Optional
 from gofer.core.node_request import NodeRequest
 from gofer.queue import scheduler
 from gofer.queue.database import Queue, QueuedRun
+from gofer.queue.dependencies import Dependencies
 from gofer.queue.gpu_leases import LeaseFolderError, Leases, usual_folder
 from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool, demand_of
 
@@ -83,7 +84,8 @@ class _View(NamedTuple):
 
 
 def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Optional[WaitingFacts]:
-    """What a run waits for; for a group, what its first waiting run waits for. None when no run waits.
+    """What a run waits for; for a group, what its first waiting run waits for. None when no run waits, and
+    for runs that wait for other runs.
 
     `leases` is the folder where queues share GPUs (default: the machine's usual folder).
     """
@@ -130,12 +132,17 @@ def _read_queue(queue_home: str) -> _View:
     with closing(Queue(queue_home)) as queue:
         entries = queue.load_open()
         requests = {name: queue.load_request(name) for name in {one.request for one in entries}}
+        dependencies = Dependencies(queue)
+        dependencies.read(requests.values())
+        is_held = {name: not dependencies.of(name).may_start for name in requests}
     for one in entries:
         if one.state != _QUEUED:
             demand = demand_of(requests[one.request], cores=pool.cpus)
             held[one.id] = _held(one, demand)
             pool.take(held[one.id].grant)
-    return _View(entries, requests, held, pool, {})
+    # A run that waits for another one delays nobody.
+    ready = [one for one in entries if one.state != _QUEUED or not is_held[one.request]]
+    return _View(ready, requests, held, pool, {})
 
 
 def _foreign(queue_home: str, leases: Optional[str]) -> Dict[str, List[int]]:

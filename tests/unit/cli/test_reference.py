@@ -28,8 +28,8 @@ _OLD_WORDS = (
 )
 # Options that take a value and have no default: without them nothing is added, renamed, or left out.
 _NO_DEFAULT = """
-    --array --each --env --exclude --experiment --export --filter --group --include --job --outputs --remove
-    --setup --status --tag --user --wheels
+    --after --array --each --env --exclude --experiment --export --filter --group --include --job --outputs
+    --remove --setup --status --tag --user --wheels
 """
 # Without `--target` these commands look at all runs, or at the profile in use.
 _ANY_TARGET = (

@@ -128,5 +128,8 @@ def sees_environment(options: SlurmOptions) -> bool:
 
 def capabilities(options: SlurmOptions) -> Capabilities:
     return Capabilities(
-        sees_environment=sees_environment(options), has_ends_in_folder=True, time_limit_s=options.time
+        sees_environment=sees_environment(options),
+        has_ends_in_folder=True,
+        holds_runs=True,
+        time_limit_s=options.time,
     )

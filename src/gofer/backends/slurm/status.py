@@ -10,6 +10,7 @@ from gofer.backends.polling import ClusterAnswer
 from gofer.backends.scheduled import forgotten, from_end
 from gofer.core.json_text import parse_count
 from gofer.core.states import Reason, State
+from gofer.model.ids import short_id
 from gofer.model.run import Observation
 
 
@@ -109,15 +110,19 @@ class SlurmStatus:
         is_over = meaning.state.is_final
         has_started = is_over or meaning.state in (State.RUNNING, State.STARTING, State.PAUSED)
         detail = meaning.words
+        reason = meaning.reason
         if meaning.state == State.CANCELLED:
             detail = "aborted" if job.get("stopped") else _cancelled(job["state"])
+            if job.get("after") and not job.get("stopped"):
+                names = " or ".join(short_id(run) for run in job["after"])
+                reason, detail = Reason.DEPENDENCY, f"after {names}: it did not succeed"
         if meaning.state == State.FAILED:
             output = f"slurm-{job['job']}_{job['row']}" if job["row"] is not None else f"slurm-{job['job']}"
             detail = f"{detail}; Slurm's own output is in {self._folder}/slurm/{name}/{output}.out"
         return Observation(
             run_id=run_id,
             state=meaning.state,
-            reason=meaning.reason,
+            reason=reason,
             detail=detail,
             exit_code=exit_code_of(job.get("exit")) if is_over else None,
             started_at=job["start"] if has_started else None,

@@ -18,7 +18,7 @@ from gofer.core.parallel import parallel_map
 from gofer.core.queue_home import spool_folder
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.errors import CheckFailed, Unreachable
-from gofer.model.job import Job, Resources
+from gofer.model.job import Job, Resources, RunDependency
 from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.remote.api import ALL_GPUS, MachineFacts
@@ -61,6 +61,7 @@ class SshBackend(Backend):
         """The least busy machines among those that answer and have what the job asks for."""
         facts = self._ask_all(QueueClient.facts)
         able = [host for host, found in facts.items() if self._is_able(found, job.resources, layout)]
+        able = self._that_have(able, job.after, layout)
         if len(able) < layout.nodes:
             machines = "a machine" if layout.nodes == 1 else f"{layout.nodes} machines"
             needs = needs_of_node(job.resources, layout)
@@ -73,6 +74,19 @@ class SshBackend(Backend):
         able.sort(key=lambda host: _business(facts[host], self._gpus_of(facts[host])))
         self._chosen = tuple(able[: layout.nodes])
         return ",".join(self._chosen)
+
+    def _that_have(self, able: Sequence[str], after: Sequence[RunDependency], layout: Layout) -> list[str]:
+        """The machines whose queues have the runs that the job waits for. CheckFailed for too few."""
+        known = [set(one.placement.split(",")) for one in after if one.placement]
+        found = [host for host in able if all(host in machines for machines in known)]
+        if known and len(found) < layout.nodes:
+            machines = "; ".join(", ".join(sorted(one)) for one in known)
+            raise CheckFailed(
+                f"a run of `{self.target}` waits for others on their own machines ({machines}), and "
+                f"{len(found)} of these can take it, which needs {layout.nodes}",
+                hint="`gofer wait RUN && gofer submit …` submits it then",
+            )
+        return found
 
     def _is_able(self, facts: MachineFacts, asked: Resources, layout: Layout) -> bool:
         if self._gpus_of(facts) < layout.gpus_per_node or facts.memory_mib < asked.memory_mib:

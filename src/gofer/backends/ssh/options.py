@@ -52,4 +52,4 @@ def login_to(options: SshOptions, host: str) -> Login:
 
 
 def capabilities(options: SshOptions) -> Capabilities:
-    return Capabilities(patience_s=options.patience, machines=options.hosts)
+    return Capabilities(holds_runs=True, patience_s=options.patience, machines=options.hosts)

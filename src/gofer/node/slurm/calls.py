@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from typing import Any
+from typing import Any, Sequence
 
 from gofer.core import files, private_folder
 from gofer.core.command.programs import CompletedProgram, run_program
@@ -40,11 +40,11 @@ def call(argv: list[str], *, data: bytes = b"", cwd: str | None = None, timeout_
     return _finish(argv, run_program(argv, data=data, env=_PLAIN, cwd=cwd, timeout_s=timeout_s))
 
 
-def sbatch(script: str, cwd: str, *, timeout_s: float) -> str:
-    """Submit a script; the number of the new job or job array. Blocks. After SlurmSilent the job may exist,
-    so do not simply repeat the call.
+def sbatch(script: str, cwd: str, *, timeout_s: float, options: Sequence[str] = ()) -> str:
+    """Submit a script, with more options than its own; the number of the new job or job array. Blocks. After
+    SlurmSilent the job may exist, so do not simply repeat the call.
     """
-    argv = ["env", *_unset(), "sbatch", "--parsable", script]
+    argv = ["env", *_unset(), "sbatch", "--parsable", *options, script]
     answer = _finish(argv, run_program(argv, cwd=cwd, timeout_s=timeout_s))
     found = re.search(r"^(\d+)(;.*)?$", answer, re.MULTILINE)
     if found is None:

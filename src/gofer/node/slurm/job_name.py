@@ -25,3 +25,9 @@ def run_of(name: str) -> str | None:
     """The id of the run whose job has this name; None for a job that is not gofer's."""
     found = _RUN_ID.fullmatch(name)
     return None if found is None else found.group(1)
+
+
+def split_row(run_id: str) -> tuple[str, int | None]:
+    """The id of the array and the number of the row; the id and None for a run that is not a row."""
+    group, dash, row = run_id.rpartition("-")
+    return (group, int(row)) if dash and _RUN_ID.fullmatch(group) and row.isdigit() else (run_id, None)

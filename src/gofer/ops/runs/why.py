@@ -20,6 +20,7 @@ from gofer.ops.runs.missing_files import explain_missing
 from gofer.ops.runs.node_reports import progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.submission import gpu_oversight
+from gofer.ops.submission.dependencies import waits_for
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
 from gofer.ops.submission.submit_line import submit_line
@@ -175,6 +176,9 @@ def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Wait
         return Waiting(
             f"it waits in the queue of {who or 'another machine'}, which can be asked only on that machine"
         )
+    others = waits_for(session, record.job.after) if record is not None and record.job.after else None
+    if others is not None:
+        return Waiting(others)
     try:
         found = session.backend_of(row).waiting(_reference(row))
     except GoferError as error:

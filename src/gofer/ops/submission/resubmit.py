@@ -19,7 +19,8 @@ from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
 from gofer.core.run_layout import git_key, stdin_key, times_key
 from gofer.core.states import State
 from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
-from gofer.model.job import Array
+from gofer.model.ids import short_id
+from gofer.model.job import Array, RunDependency
 from gofer.model.run import RestoreFrom, RunRecord
 from gofer.node.kept.records import COPY, FILES
 from gofer.ops.files.run_files import lists_of
@@ -30,6 +31,7 @@ from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.stop import abort
 from gofer.ops.submission import mapped_folders
+from gofer.ops.submission.dependencies import open_dependencies
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.submit import Draft, SentCode, SubmitRequest, commit, make_draft, place_job
 from gofer.snapshot.inventory import refresh_manifest
@@ -37,7 +39,7 @@ from gofer.snapshot.removal_notice import wait_for_removal
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
-    from gofer.model.job import Job
+    from gofer.model.job import Job, RunDependency
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -133,6 +135,7 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
         return _draft_adopted(session, row, record, target or record.target)
     found = session.settings.target(target or record.target)
     job = _job(session, record, found)
+    job = msgspec.structs.replace(job, after=_after(session, record, found))
     folder = None if record.code is None else Path(record.code.folder)
     if folder is not None and not same_code and not folder.is_dir():
         raise CheckFailed(
@@ -175,6 +178,18 @@ def _job(session: Session, record: RunRecord, target: Target) -> Job:
         return record.job
     folders = mapped_folders.of_target(session, target.name, local=registry.runs_here(target.kind))
     return msgspec.structs.replace(record.job, folders=folders)
+
+
+def _after(session: Session, record: RunRecord, target: Target) -> tuple[RunDependency, ...]:
+    """The runs that the record waits for, as far as they have not ended. CheckFailed on another target."""
+    left = open_dependencies(session, record.job.after)
+    if left and target.name != record.target:
+        names = " ".join(short_id(one.run) for one in left)
+        raise CheckFailed(
+            f"{short_id(record.id)} waits for {names}, and a run of the target `{target.name}` cannot",
+            hint=f"`gofer wait {names}`, and then resubmit it",
+        )
+    return left
 
 
 def _record_of(session: Session, row: RunRow) -> RunRecord:

@@ -39,6 +39,7 @@ from gofer.ops.submission import (
     batch_script,
     code,
     credential_lifetimes,
+    dependencies,
     entry_point,
     git_version,
     gpu_oversight,
@@ -71,7 +72,8 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `code_folder` is the folder to send instead of the project. `include` are patterns of ignored files to
     send. `with_git` sends a small git repository. `each` and `array_file` are as on the command line;
-    `columns` are further columns, already split. `shell` as in Job.
+    `columns` are further columns, already split. `shell` as in Job. `after` are runs that have to end first,
+    as `dependencies.read_dependencies` reads them.
     """
 
     flags: JobFlags = JobFlags()
@@ -87,6 +89,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes | None = None
     with_git: bool = False
     shell: bool = False
+    after: tuple[str, ...] = ()
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +159,8 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     _note_unused(session, flags, job)
     submitting_shell.check_words(job.command)
     _check_lengths(job)
-    job = msgspec.structs.replace(job, sbatch=sbatch, shell=request.shell)
+    after = dependencies.read_dependencies(session, request.after, target)
+    job = msgspec.structs.replace(job, sbatch=sbatch, shell=request.shell, after=after)
     root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
     folder = root.path
     local = registry.runs_here(target.kind)

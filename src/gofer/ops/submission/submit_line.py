@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RENDERED_APART = frozenset(
     {
         *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
-        *("env", "tags", "time_limit_s", "stdin", "keep_group", "keep_most", "shell"),
+        *("env", "tags", "time_limit_s", "stdin", "keep_group", "keep_most", "shell", "after"),
     }
 )
 

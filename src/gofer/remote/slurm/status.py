@@ -20,6 +20,8 @@ from gofer.remote.api import QueuedJob, RowsOfRuns
 _FIELDS = ("name", "job", "raw", "row", "state", "start", "end", "nodes", "reason")
 _QUEUE_FORMAT = "%j|%F|%A|%K|%T|%S|%e|%N|%r"
 _BOOK_FORMAT = "JobName,JobID,JobIDRaw,State,ExitCode,Start,End,NodeList"
+# Slurm cancels such a job: a job that it depends on did not succeed.
+NEVER_SATISFIED = "DependencyNeverSatisfied"
 _ROWS = re.compile(r"(\d+)(?:_(\d+)|_\[([^\]%]*)[^\]]*\])?$")
 _AT_ONCE = 500
 # No array of Slurm has a higher index. A limit, so that a wrong answer cannot fill the memory.
@@ -52,7 +54,10 @@ def read_status(folder: str, runs: RowsOfRuns, store: str | None) -> dict[str, A
     _look_up(folder, gone)
     for job in jobs:
         if job["name"] in runs and job["state"] == "CANCELLED":
-            job["stopped"] = Handoff(path_of(folder, job["name"])).stop_order(job["row"]) is not None
+            place = Handoff(path_of(folder, job["name"]))
+            job["stopped"] = place.stop_order(job["row"]) is not None
+            if job["reason"].startswith(NEVER_SATISFIED):
+                job["after"] = [one["run"] for one in place.request().after if one.get("ok", True)]
     waiting = {(job["name"], job["row"]) for job in jobs if job["state"] == "PENDING"}
     wanted = [(name, row) for name, rows in runs.items() for row in every(rows) if (name, row) not in waiting]
     ends = _recorded_ends(store, wanted) if store else {}

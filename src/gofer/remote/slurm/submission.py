@@ -8,14 +8,14 @@ import os
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Any, Iterator, NoReturn
 
 from gofer.core import files, private_folder
 from gofer.core.sleep import pause
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError, SlurmSilent
 from gofer.node.slurm.handoff import Handoff, path_of
-from gofer.node.slurm.job_name import job_name
+from gofer.node.slurm.job_name import job_name, split_row
 
 # Pauses between searches for a job after a lost answer: a new job can take seconds to appear.
 _LOOKS_S = (0.0, 0.5, 1.0, 1.5, 2.0)
@@ -47,8 +47,9 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
         job = find(request, in_accounting=was_sent and site.has_accounting, is_patient=was_sent)
         if job is None:
             _check_rows(place, request, site)
+            options = _dependency_options(place, request, folder)
             _write(place, {**request, "kill_wait_s": site.kill_wait_s}, script, private)
-            job = _send(place, request, timeout_s, site)
+            job = _send(place, request, options, timeout_s, site)
         # The number first, then the end of the doubt: a crash between the two loses nothing.
         place.write(handoff.JOB, job.encode(), durable=True)
         place.remove(handoff.SENDING)
@@ -69,11 +70,29 @@ def _write(place: Handoff, request: dict[str, Any], script: str, private: bytes)
     place.write(handoff.PRIVATE, private)
 
 
-def _send(place: Handoff, request: dict[str, Any], timeout_s: float, site: calls.SlurmSite) -> str:
+def _dependency_options(place: Handoff, request: dict[str, Any], folder: str) -> list[str]:
+    """The options of `sbatch` for a run that waits for others, besides those that its batch script names."""
+    parts = [
+        word.partition("=")[2] for word in request.get("sbatch") or () if word.startswith("--dependency=")
+    ]
+    for one in request.get("after") or ():
+        name, row = split_row(one["run"])
+        job = Handoff(path_of(folder, name)).read_text(handoff.JOB)
+        if job is None:
+            _reject(place, f"after {one['run']}: this site does not have the run")
+        number = job if row is None else f"{job}_{row}"
+        parts.append(f"{'afterok' if one.get('ok', True) else 'afterany'}:{number}")
+    # Without the second option, a job whose dependency failed would wait for ever.
+    return [f"--dependency={','.join(parts)}", "--kill-on-invalid-dep=yes"] if request.get("after") else []
+
+
+def _send(
+    place: Handoff, request: dict[str, Any], options: list[str], timeout_s: float, site: calls.SlurmSite
+) -> str:
     # Recorded before the job is sent: if this process dies, the next submitter searches for the job first.
     place.write(handoff.SENDING, str(time.time()).encode(), durable=True)
     try:
-        return calls.sbatch(handoff.SCRIPT, place.path, timeout_s=timeout_s)
+        return calls.sbatch(handoff.SCRIPT, place.path, timeout_s=timeout_s, options=options)
     except SlurmError as error:
         # A refusal is certain. Without an answer, the job may have been created.
         doubt = isinstance(error, SlurmSilent)
@@ -85,7 +104,7 @@ def _send(place: Handoff, request: dict[str, Any], timeout_s: float, site: calls
         return job
 
 
-def _reject(place: Handoff, words: str) -> None:
+def _reject(place: Handoff, words: str) -> NoReturn:
     place.write(handoff.REJECTED, words.encode())
     # A refused run never starts, so its secrets must not stay on the site.
     place.remove(handoff.PRIVATE)

@@ -237,6 +237,12 @@ _WHAT = [
 ]
 _HOW = [
     Option(
+        "--after",
+        "Start when this run of the target has succeeded, or with `:any` when it has ended",
+        multiple=True,
+        metavar="RUN[:ok|any]",
+    ),
+    Option(
         "--priority",
         "Runs of a higher priority start first",
         default_text="0",
