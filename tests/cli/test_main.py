@@ -230,6 +230,20 @@ def test_help_loads_no_command(tmp_path: Path) -> None:
     }
 
 
+def test_the_facts_of_a_run_load_nothing_that_sends_or_starts_one(tmp_path: Path) -> None:
+    assert _gofer("submit", "--wait", "--no-code", "true", home=tmp_path).returncode == 0
+    program = (
+        "import sys\nfrom gofer.cli.main import main\n"
+        "main(['q', 'last'])\nprint(*sys.modules, file=sys.stderr)"
+    )
+    environ = {**os.environ, "GOFER_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    heavy = {"gofer.snapshot.capture", "gofer.queue.journal", "gofer.node.task", "gofer.ops.images.wrap"}
+    assert heavy.isdisjoint(done.stderr.split())
+
+
 def test_text_outside_the_locale_is_escaped_and_not_a_crash(tmp_path: Path) -> None:
     done = _gofer("--help", home=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 0

@@ -15,7 +15,6 @@ from gofer.config.nodes import BUILT_IN, table
 from gofer.config.stores import StoreEntry
 from gofer.config.targets import Target
 from gofer.errors import TargetGone, UsageError
-from gofer.ops.images.wrap import complete_image
 from gofer.ops.logs.joined_parts import JoinedStore
 from gofer.ops.runs.run_folder import RunFolder
 from gofer.ops.runs.run_origin import settings_of_definition, settings_of_run
@@ -27,7 +26,7 @@ from gofer.transport.ssh import reach
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gofer.backends.base import Backend
+    from gofer.backends.base import Backend, Capabilities
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -210,8 +209,15 @@ class Connections:
             self._blob_place,
             lambda: self._session.azure_environ(f"the target `{target.name}`", capabilities.profile),
             placement,
-            complete_image(self._session, capabilities),
+            self._image(capabilities),
         )
+
+    def _image(self, capabilities: Capabilities) -> str | None:
+        if capabilities.image is None:
+            return None
+        from gofer.ops.images.wrap import complete_image  # most targets have no image
+
+        return complete_image(self._session, capabilities)
 
     def _blob_place(self, url: str) -> BlobPlace | None:
         """The place of a store in Azure Blob Storage; None for other stores."""

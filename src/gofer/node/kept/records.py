@@ -13,7 +13,6 @@ from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Nam
 
 from gofer.core import files
 from gofer.core.json_text import parse_json
-from gofer.node.code import working_copy
 
 # Where a listed file is: in the run's folder, or in the working copy that stayed on the node.
 FILES = "files"
@@ -192,6 +191,8 @@ def list_folder(place: str, top: str) -> List[KeptFile]:
     absent.
     """
     try:
+        from gofer.node.code import working_copy  # the laptop reads records, and scans no copy
+
         return describe_files(top, working_copy.scan(top), place)
     except OSError:
         return []

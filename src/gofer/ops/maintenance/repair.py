@@ -20,7 +20,6 @@ from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.run_status import observation_of
 from gofer.ops.submission.send import is_here, is_sending, send
-from gofer.queue.journal import remove_traces
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,6 +109,9 @@ def _forget(session: Session, owner_id: str) -> None:
     """Remove files that only these runs needed, since no queue will remove them."""
     owner = session.ledger.get(owner_id)
     if owner is not None and owner.is_final:
+        # Every command that asks a cluster loads this module, and needs no part of a queue.
+        from gofer.queue.journal import remove_traces
+
         for _ in remove_traces(str(session.paths.queue_home), owner_id):
             pass
 

@@ -16,7 +16,6 @@ from gofer.errors import GoferError, StoreError, UnknownName
 from gofer.ops.files.results import last_durable
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.missing_files import explain_missing
 from gofer.ops.runs.node_reports import progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.submission import gpu_oversight
@@ -149,6 +148,8 @@ def _with_missing(
     """The words, with the ignore rule that left out a file that the last lines miss."""
     if record is None or not any(sign in line for sign in _MISSING for line in lines):
         return words
+    from gofer.ops.runs.missing_files import explain_missing  # loads what takes snapshots
+
     found = explain_missing(session, record, lines)
     return "; ".join(one for one in (words, found) if one) or None
 
