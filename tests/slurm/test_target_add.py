@@ -15,8 +15,8 @@ from clusters.ssh import SshHosts
 from home import Home
 from terminal import Terminal
 
-from gofer.config.document import parse_document
-from gofer.config.yaml_text import plain
+from gofer.config.yaml.document import parse_document
+from gofer.config.yaml.text import plain
 
 pytestmark = ON_SLURM
 

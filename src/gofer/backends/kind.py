@@ -120,7 +120,7 @@ class KindChecks(NamedTuple):
     store_scheme: str
 
 
-# From the name of a new target: what is asked and found before it is written.
+# From the name of a new target: the questions and facts that come before it is written.
 SetUp = Callable[[str, CheckContext], Setup]
 
 

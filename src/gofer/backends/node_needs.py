@@ -12,7 +12,7 @@ from gofer.text import format_size
 
 
 def is_of_type(wanted: str, name: str) -> bool:
-    """Whether a GPU with this name is of the type: every word of the type is a word of the name.
+    """Whether a GPU with this name is of the type: the name has every word that the type has.
 
     `a100` and `A100-80GB` fit `NVIDIA A100-SXM4-80GB`; `a10` does not.
     """

@@ -15,7 +15,7 @@ from gofer.core.states import State
 from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
-from gofer.queue.why_waiting import Holder, WaitingFacts
+from gofer.queue.waiting_reasons import Holder, WaitingFacts
 from gofer.remote.calls import describe
 from gofer.text import format_duration, format_size
 from gofer.transport.machine import Machine

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.config.decode import check_text
+from gofer.config.yaml.decode import check_text
 from gofer.core.command import output_word, rows
 from gofer.core.launch import argument_environment
 from gofer.errors import UnknownName, UsageError

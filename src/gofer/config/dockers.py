@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.decode import Decoder, struct_type
-from gofer.config.nodes import Items, Node, Scalar, table
 from gofer.config.sections import DockerSection
 from gofer.config.stores import check_secret
+from gofer.config.yaml.decode import Decoder, struct_type
+from gofer.config.yaml.nodes import Items, Node, Scalar, table
 from gofer.errors import UnknownName
 from gofer.text import did_you_mean
 

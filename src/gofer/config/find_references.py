@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import inspect
 
-from gofer.config.decode import Decoder, struct_type
-from gofer.config.nodes import Node, Scalar, Table, table
-from gofer.config.problems import Problems
 from gofer.config.references import holds_reference
 from gofer.config.sections import FOLDERS, FileSection, JobSection
 from gofer.config.targets import OWN_KEYS
+from gofer.config.yaml.decode import Decoder, struct_type
+from gofer.config.yaml.nodes import Node, Scalar, Table, table
+from gofer.config.yaml.problems import Problems
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings

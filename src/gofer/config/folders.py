@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.decode import parse_boolean
-from gofer.config.nodes import BUILT_IN, Node, Scalar, Table, ValueOrigin, merged, table
+from gofer.config.yaml.decode import parse_boolean
+from gofer.config.yaml.nodes import BUILT_IN, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.core import folder_modes
 from gofer.errors import ConfigError
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.config.arrays import Axes, check_columns, grid_of, read_grid, split_values
-from gofer.config.decode import Decoder, check_text, excerpt, struct_type
-from gofer.config.document import read_document
-from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, is_null, merged, table
 from gofer.config.sections import JobFileSection, JobSection
 from gofer.config.settings import Settings
+from gofer.config.yaml.decode import Decoder, check_text, excerpt, struct_type
+from gofer.config.yaml.document import read_document
+from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, is_null, merged, table
 from gofer.errors import ConfigError, UsageError
 from gofer.model.job import Job, Resources
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
-from gofer.config.problems import STRICT, Problems
 from gofer.config.stores import check_store_entry
 from gofer.config.targets import check_store, read_target
+from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
+from gofer.config.yaml.problems import STRICT, Problems
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def check_joined(settings: Settings, kinds: Kinds, problems: Problems = STRICT) 
     stores.
     """
     # msgspec is slow to load, and a command without any file of settings decodes none.
-    from gofer.config.decode import Decoder, struct_type
     from gofer.config.dockers import check_docker
     from gofer.config.sections import FolderSection, StoreSection
+    from gofer.config.yaml.decode import Decoder, struct_type
 
     stores = table(settings.section("stores"))
     for name, node in stores.items():

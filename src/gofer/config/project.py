@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gofer.config.document import display, parse_document, read_document
-from gofer.config.nodes import Items, Node, Scalar, Table, is_null
-from gofer.config.problems import STRICT, Problems
+from gofer.config.yaml.document import display, parse_document, read_document
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table, is_null
+from gofer.config.yaml.problems import STRICT, Problems
 from gofer.errors import ConfigError
 
 PROJECT_FILE = "gofer.yaml"
@@ -136,8 +136,8 @@ def check_file(document: Table, problems: Problems) -> Table:
     later.
     """
     # msgspec is slow to load, and a command without any file of settings decodes none.
-    from gofer.config.decode import Decoder, struct_type, unknown_key
     from gofer.config.sections import FileSection
+    from gofer.config.yaml.decode import Decoder, struct_type, unknown_key
 
     # A heading with nothing under it sets nothing.
     entries = {name: node for name, node in document.entries.items() if not is_null(node)}
@@ -155,8 +155,8 @@ def check_file(document: Table, problems: Problems) -> Table:
 
 
 def _check_targets(targets: Node, problems: Problems) -> None:
-    from gofer.config.decode import check_name  # slow to load, as above
     from gofer.config.sections import ENTRIES
+    from gofer.config.yaml.decode import check_name  # slow to load, as above
 
     if not isinstance(targets, Table):
         raise ConfigError("`targets` must be a map", where=targets.place.where)

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from gofer.config.decode import allowed_words, struct_type, without_metadata
 from gofer.config.sections import (
     DEFAULT_GPUS,
     ENTRIES,
@@ -25,6 +24,7 @@ from gofer.config.sections import (
     JobFileSection,
     JobSection,
 )
+from gofer.config.yaml.decode import allowed_words, struct_type, without_metadata
 
 Schema = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -22,7 +22,6 @@ from gofer.config.layers import (
     join_targets,
     misspelled_variables,
 )
-from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.config.paths import Paths, home_folder
 from gofer.config.project import (
     PROJECT_FILE,
@@ -39,6 +38,7 @@ from gofer.config.stores import StoreEntry as StoreEntry
 from gofer.config.stores import full_address, nearest_entry, read_options
 from gofer.config.target_provider import imported_store_names
 from gofer.config.targets import Target, read_target
+from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.errors import CredentialError, UnknownName
 from gofer.text import did_you_mean
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gofer.config.jobs import JobFlags, built_in, job_nodes
-from gofer.config.nodes import BUILT_IN, Items, Node, Scalar, Table, table
 from gofer.config.redact import MASK, is_sensitive, mask
 from gofer.config.references import holds_reference
 from gofer.config.settings import Settings
 from gofer.config.target_provider import imported_accounts
+from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, table
 
 # The parts of an address that let anybody in who holds it.
 _KEYED_URL = re.compile(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from gofer.config.nodes import Node, Scalar, ValueOrigin
-from gofer.config.problems import STRICT, Problems
 from gofer.config.redact import remember
 from gofer.config.references import holds_reference, references
+from gofer.config.yaml.nodes import Node, Scalar, ValueOrigin
+from gofer.config.yaml.problems import STRICT, Problems
 from gofer.errors import ConfigError, UsageError
 
 # These give access to the data: in a settings file they must be references, never the value itself.

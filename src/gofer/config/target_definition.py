@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.config.layers import built_in
-from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, table
 from gofer.config.project import FileReader
 from gofer.config.redact import is_sensitive, mask
 from gofer.config.references import references
 from gofer.config.settings import Settings, Sources
 from gofer.config.stores import SECRET_KEYS
 from gofer.config.targets import OWN_KEYS
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table, ValueOrigin, table
 from gofer.core.json_text import parse_json
 from gofer.errors import ConfigError
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from gofer.config.nodes import Node, Table, ValueOrigin
+from gofer.config.yaml.nodes import Node, Table, ValueOrigin
 from gofer.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:

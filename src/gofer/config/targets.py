@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.nodes import Node, Scalar, ValueOrigin, is_null, table
-from gofer.config.problems import STRICT, Problems
+from gofer.config.yaml.nodes import Node, Scalar, ValueOrigin, is_null, table
+from gofer.config.yaml.problems import STRICT, Problems
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 
@@ -44,8 +44,8 @@ def read_target(
     Without `resolve` the target is only checked, and `options` may be missing.
     """
     # msgspec is slow to load, and a command without any file of settings decodes none.
-    from gofer.config.decode import Decoder, struct_type
     from gofer.config.sections import DEFAULT_GPUS, FOLDERS, IGNORE, JobSection
+    from gofer.config.yaml.decode import Decoder, struct_type
 
     key, entries = f"targets.{name}", table(node)
     kind = _kind(key, node, kinds)
@@ -113,7 +113,7 @@ def _words(shape: msgspec.inspect.StructType) -> list[str]:
 def _check_keys(
     options: Mapping[str, Node], shape: msgspec.inspect.StructType, key: str, problems: Problems
 ) -> None:
-    from gofer.config.decode import unknown_key  # slow to load, as above
+    from gofer.config.yaml.decode import unknown_key  # slow to load, as above
 
     known = _words(shape)
     for name, node in options.items():

@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gofer.config.document import display, read_document
-from gofer.config.nodes import Node, Scalar, Table
 from gofer.config.redact import remember
 from gofer.config.references import holds_reference
+from gofer.config.yaml.document import display, read_document
+from gofer.config.yaml.nodes import Node, Scalar, Table
 from gofer.errors import ConfigError
 from gofer.text import did_you_mean
 

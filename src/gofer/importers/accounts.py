@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gofer.config.document import display
+from gofer.config.yaml.document import display
 from gofer.errors import ConfigError
 from gofer.importers.account import near_file
 from gofer.importers.draft import Entry, ImportDraft

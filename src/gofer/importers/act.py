@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.config.document import display
+from gofer.config.yaml.document import display
 from gofer.core.launch import MPIRUN
 from gofer.errors import ConfigError
 from gofer.importers.accounts import import_account, import_workspace, missing_file, runs_store, workspace

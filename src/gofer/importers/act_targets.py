@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.config.redact import remember
 from gofer.config.target_provider import ImportedTarget, UnusedKey
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.importers.account import holds_credential, read_account
 from gofer.importers.act import import_act
 from gofer.importers.aml import ACCOUNTS, AmlFiles

@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gofer.config.document import display, read_document, read_text
-from gofer.config.nodes import Node, Scalar, Table, is_null, merged
 from gofer.config.project import find_above
+from gofer.config.yaml.document import display, read_document, read_text
+from gofer.config.yaml.nodes import Node, Scalar, Table, is_null, merged
 from gofer.errors import ConfigError
 from gofer.importers.account import read_account
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.config.nodes import ValueOrigin
 from gofer.config.redact import MASK, is_sensitive
 from gofer.config.references import holds_reference
 from gofer.config.sections import NAME_PATTERN
-from gofer.config.yaml_text import Entry as Entry
-from gofer.config.yaml_text import Value as Value
+from gofer.config.yaml.nodes import ValueOrigin
+from gofer.config.yaml.text import Entry as Entry
+from gofer.config.yaml.text import Value as Value
 from gofer.errors import ConfigError
 from gofer.importers.account import mask_token
 from gofer.importers.keys import Finding, Sheet, SheetKeys, without

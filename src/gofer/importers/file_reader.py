@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from gofer.config.document import display
-from gofer.config.nodes import Items, Node, Table
+from gofer.config.yaml.document import display
+from gofer.config.yaml.nodes import Items, Node, Table
 from gofer.errors import ConfigError
 from gofer.importers.accounts import import_account, import_workspace
 from gofer.importers.act import import_act

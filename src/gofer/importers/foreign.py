@@ -7,8 +7,8 @@ import re
 import stat
 from pathlib import Path
 
-from gofer.config.document import display, parse_document, read_text
-from gofer.config.nodes import Table
+from gofer.config.yaml.document import display, parse_document, read_text
+from gofer.config.yaml.nodes import Table
 from gofer.errors import ConfigError
 from gofer.importers.keys import leaves
 

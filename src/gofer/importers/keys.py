@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from gofer.config.decode import excerpt
-from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null, table
+from gofer.config.yaml.decode import excerpt
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null, table
 from gofer.errors import ConfigError
 
 MOST_KEYS = 20_000

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.config.document import display, read_document
 from gofer.config.layers import DEFAULT_STORE
-from gofer.config.nodes import Node, Scalar, table
 from gofer.config.paths import home_folder
 from gofer.config.project import find_project_file
+from gofer.config.yaml.document import display, read_document
+from gofer.config.yaml.nodes import Node, Scalar, table
 from gofer.importers.accounts import runs_store
 from gofer.importers.draft import Entry, ImportDraft
 

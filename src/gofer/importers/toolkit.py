@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from gofer.config.decode import excerpt
+from gofer.config.yaml.decode import excerpt
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import read_foreign

@@ -15,7 +15,7 @@ from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from gofer.config.nodes import Node, Table, is_null
+from gofer.config.yaml.nodes import Node, Table, is_null
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import named_file, read_foreign
 from gofer.importers.keys import Sheet, SheetKeys

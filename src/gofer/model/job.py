@@ -70,7 +70,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     patterns, from `workdir`, of ignored files that go along with the code.
     `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
     in bytes of the standard input that was sent along, which lies in the run's folder. `shell`: the run is
-    there to be entered, so a target that opens shells only on request is asked for them. `after` are runs of
+    there to be entered, so a target that opens shells only on request gets the request. `after` are runs of
     the same target that have to end first.
     """
 

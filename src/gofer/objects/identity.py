@@ -27,7 +27,7 @@ _NOT_YET = (404, 410)
 _DATES = ("%m/%d/%Y %H:%M:%S +00:00", "%m/%d/%Y %I:%M:%S %p +00:00", "%Y-%m-%dT%H:%M:%SZ")
 
 
-class Question(NamedTuple):
+class TokenRequest(NamedTuple):
     """The request for a token. `headers` may hold a secret of the machine."""
 
     url: str
@@ -41,13 +41,13 @@ def token_source(identity: Mapping[str, Any]) -> Callable[[], Tuple[str, float]]
     """
 
     def fetch() -> Tuple[str, float]:
-        request = question(os.environ, identity)
+        request = token_request(os.environ, identity)
         return retry_request(_POLICY, lambda tried: _ask(request))
 
     return fetch
 
 
-def question(environ: Mapping[str, str], identity: Mapping[str, Any]) -> Question:
+def token_request(environ: Mapping[str, str], identity: Mapping[str, Any]) -> TokenRequest:
     """The request that gets a token on this machine. Pure."""
     resource_id = identity.get("resource_id")
     # DEFAULT_IDENTITY_CLIENT_ID is set by Azure ML on computes with a user-assigned identity.
@@ -55,14 +55,16 @@ def question(environ: Mapping[str, str], identity: Mapping[str, Any]) -> Questio
     if environ.get("IDENTITY_ENDPOINT") and environ.get("IDENTITY_HEADER"):
         query = {"api-version": "2019-08-01", "client_id": client, "mi_res_id": resource_id}
         headers = {"X-IDENTITY-HEADER": environ["IDENTITY_HEADER"]}
-        return Question(_url(environ["IDENTITY_ENDPOINT"], query), headers)
+        return TokenRequest(_url(environ["IDENTITY_ENDPOINT"], query), headers)
     if environ.get("MSI_ENDPOINT"):
         query = {"api-version": "2017-09-01", "clientid": client, "mi_res_id": resource_id}
         headers = {"Secret": environ["MSI_SECRET"]} if environ.get("MSI_SECRET") else {"Metadata": "true"}
-        return Question(_url(environ["MSI_ENDPOINT"], query), headers)
+        return TokenRequest(_url(environ["MSI_ENDPOINT"], query), headers)
     host = environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST") or _METADATA
     query = {"api-version": "2018-02-01", "client_id": client, "msi_res_id": resource_id}
-    return Question(_url(f"{host.rstrip('/')}/metadata/identity/oauth2/token", query), {"Metadata": "true"})
+    return TokenRequest(
+        _url(f"{host.rstrip('/')}/metadata/identity/oauth2/token", query), {"Metadata": "true"}
+    )
 
 
 def _url(place: str, query: Mapping[str, Any]) -> str:
@@ -70,7 +72,7 @@ def _url(place: str, query: Mapping[str, Any]) -> str:
     return f"{place}{'&' if '?' in place else '?'}{urlencode(fields)}"
 
 
-def _ask(source: Question) -> Tuple[str, float]:
+def _ask(source: TokenRequest) -> Tuple[str, float]:
     # The source of tokens is on this machine: the request, and the token, must not go through a proxy.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -47,7 +47,7 @@ class ServerAddress(NamedTuple):
 
 
 class Tls(NamedTuple):
-    """How to trust a server, and who asks: in place of the certificates that the system trusts.
+    """How to trust a server, in place of the certificates that the system trusts.
 
     `server_name` is the name that the server's certificate must have; empty for the host of the address.
     """

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from gofer.backends import registry
 from gofer.backends.kind import BackendContext, BlobPlace
-from gofer.config.nodes import BUILT_IN, table
 from gofer.config.stores import StoreEntry
 from gofer.config.targets import Target
+from gofer.config.yaml.nodes import BUILT_IN, table
 from gofer.errors import TargetGone, UsageError
 from gofer.ops.logs.joined_parts import JoinedStore
 from gofer.ops.runs.run_folder import RunFolder

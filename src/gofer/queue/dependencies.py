@@ -33,7 +33,7 @@ def judge(queue: Queue, request: NodeRequest) -> Verdict:
     for one in request.after:
         states = queue.states_of(one["run"])
         if not states:
-            return Verdict(False, f"after {_short(one['run'])}: its queue does not have it any more")
+            return Verdict(False, f"after {_short(one['run'])}: its queue no longer has it")
         if not states <= _FINAL:
             verdict = HELD
         elif one.get("ok", True) and states != {State.SUCCEEDED.value}:
@@ -55,7 +55,7 @@ class Dependencies:
         self._verdicts: dict[str, Verdict] = {}
 
     def read(self, requests: Iterable[NodeRequest]) -> bool:
-        """Read the verdicts anew; whether one is different from before."""
+        """Read the verdicts again. Returns whether one has changed."""
         known = self._verdicts
         self._verdicts = {one.id: judge(self._queue, one) for one in requests if one.after}
         return any(known.get(name) != verdict for name, verdict in self._verdicts.items())

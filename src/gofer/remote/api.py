@@ -19,7 +19,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Protocol, Tuple
 from gofer.core.prune import KeptItem
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.queue.database import QueueStatus
-from gofer.queue.why_waiting import WaitingFacts
+from gofer.queue.waiting_reasons import WaitingFacts
 
 # A value in a request in place of a number of GPUs: as many as the driver of the machine reports.
 ALL_GPUS = -1

@@ -12,9 +12,9 @@ from gofer.core.queue_home import full_path
 from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.node import memory
-from gofer.queue import wake, why_waiting
+from gofer.queue import waiting_reasons, wake
 from gofer.queue.database import Queue
-from gofer.queue.why_waiting import WaitingFacts
+from gofer.queue.waiting_reasons import WaitingFacts
 from gofer.remote.api import ALL_GPUS, LogEnd, MachineFacts, QueueAnswer, RequestedRun, SupervisorStatus
 
 
@@ -90,7 +90,7 @@ class LocalQueue:
         return SupervisorStatus(wake.poke(self._home), pid if found else None, found.state if found else None)
 
     def waiting(self, run_id: str) -> Optional[WaitingFacts]:
-        return why_waiting.waiting(self._home, run_id)
+        return waiting_reasons.waiting(self._home, run_id)
 
     def shell(
         self, run_id: str, command: List[str], terminal: bool, node: Optional[int]

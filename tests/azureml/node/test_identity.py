@@ -22,7 +22,7 @@ from services.certificates import Certificates, make_certificates
 from gofer.objects.azure_auth import Bearer
 from gofer.objects.client import HttpRequest
 from gofer.objects.facts import ObjectsError
-from gofer.objects.identity import question, token_source
+from gofer.objects.identity import token_request, token_source
 
 pytestmark = pytest.mark.xdist_group("azure-identity")
 
@@ -124,12 +124,12 @@ WAYS: dict[str, tuple[dict[str, str], dict[str, str], str, dict[str, str]]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_the_identity_request_of_each_kind_of_machine(way: str) -> None:
     environ, meant, target, headers = WAYS[way]
-    asked = question({name: text.format(url="http://h") for name, text in environ.items()}, meant)
+    asked = token_request({name: text.format(url="http://h") for name, text in environ.items()}, meant)
     assert asked == (f"http://h{target}", headers)
 
 
 def test_the_metadata_service_is_the_default_identity_endpoint() -> None:
-    assert question({}, {}).url.startswith("http://169.254.169.254/metadata/identity/oauth2/token?")
+    assert token_request({}, {}).url.startswith("http://169.254.169.254/metadata/identity/oauth2/token?")
 
 
 def test_a_token_is_kept_until_five_minutes_before_its_end(

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gofer.config.document import parse_document, read_document
-from gofer.config.nodes import Items, Node, Scalar, Table
+from gofer.config.yaml.document import parse_document, read_document
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table
 from gofer.errors import ConfigError
 
 

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gofer.config.document import parse_document
-from gofer.config.yaml_text import Verbatim, drop, plain, put
+from gofer.config.yaml.document import parse_document
+from gofer.config.yaml.text import Verbatim, drop, plain, put
 from gofer.errors import ConfigError
 
 TEXT = dedent("""\

@@ -12,7 +12,7 @@ import yaml
 from unit.importers import printed
 from unit.importers.shop import Shop, fates, text_of
 
-from gofer.config.nodes import Items, Node, Scalar, Table
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.foreign import read_foreign
 from gofer.importers.keys import dotted, leaves

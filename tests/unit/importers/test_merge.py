@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.importers.shop import Shop, text_of
 
-from gofer.config.document import parse_document
-from gofer.config.yaml_text import clashes, join, plain
+from gofer.config.yaml.document import parse_document
+from gofer.config.yaml.text import clashes, join, plain
 from gofer.errors import ConfigError
 
 NEW: dict[str, Any] = {

@@ -48,7 +48,7 @@ from gofer.model.run import Observation, RunRecord
 from gofer.transport.bundle import mark
 
 
-class PlanInput(NamedTuple):
+class AzurePlanInput(NamedTuple):
     """What `AzureBackend.prepare` reads: the name of the agent, the public key for shells, the instance type,
     the image of Singularity's own, and the places of the stores with mapped folders, by URL.
     """
@@ -81,16 +81,16 @@ class AzureBackend(KeepsSecretsHere):
         capacity.instance_type(self._connection, job.resources, layout.gpus_per_node)
         return layout
 
-    def prepare(self, record: RunRecord) -> PlanInput:
+    def prepare(self, record: RunRecord) -> AzurePlanInput:
         stores = {folder.store for folder in record.job.folders.values()}
         places = {url: self._connection.context.place_of(url) for url in stores}
         instance_type = capacity.instance_type(
             self._connection, record.job.resources, record.layout.gpus_per_node
         )
         image = self._options.image_version or images.default_image(self._connection.service, self._options)
-        return PlanInput(mark(), self._connection.ssh_key(record.job), instance_type, image, places)
+        return AzurePlanInput(mark(), self._connection.ssh_key(record.job), instance_type, image, places)
 
-    def plan(self, record: RunRecord, prepared: PlanInput) -> AzurePlan:
+    def plan(self, record: RunRecord, prepared: AzurePlanInput) -> AzurePlan:
         connection = self._connection
         options = msgspec.structs.replace(
             self._options,

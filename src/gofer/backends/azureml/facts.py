@@ -90,8 +90,8 @@ class InstanceType(NamedTuple):
 def smallest_type(
     types: Iterable[InstanceType], gpus: int, gpu_type: str | None, memory_mib: int
 ) -> InstanceType | None:
-    """The one with the fewest GPUs, and then the least memory, that has what is asked for; None when none
-    has. A type without a limit of memory has all that a node has.
+    """The one with the fewest GPUs, and then the least memory, that is enough; None when no type is
+    enough. A type without a limit of memory has all that a node has.
     """
     fitting = [
         one

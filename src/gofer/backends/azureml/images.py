@@ -36,7 +36,7 @@ def singularity_images(service: Service, instance_type: str | None) -> Mapping[s
     """The names of Singularity's own images for the instance type, or for all, with what each has. Answers
     are kept for an hour.
     """
-    found = _asked(service, instance_type or "", lambda: service.images(instance_type))
+    found = _answer(service, instance_type or "", lambda: service.images(instance_type))
     return {str(name): str(text) for name, text in found.items()}
 
 
@@ -50,7 +50,7 @@ def list_images(service: Service, options: AzureOptions) -> list[ServiceImage]:
         found = [
             ServiceImage(name, "singularity", f"image_version: {name}", text) for name, text in own.items()
         ]
-    versions = _asked(service, "environments", lambda: _newest_versions(service))
+    versions = _answer(service, "environments", lambda: _newest_versions(service))
     rows = [
         ServiceImage(
             name,
@@ -72,7 +72,7 @@ def _newest_versions(service: Service) -> dict[str, str]:
     return found
 
 
-def _asked(service: Service, key: str, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+def _answer(service: Service, key: str, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     """The answer that is kept, if it is younger than an hour; else that of `ask`, which is kept."""
     kept = service.known.get("images", key)
     if kept is None or not 0 <= time.time() - float(kept["at"]) < _FRESH_S:

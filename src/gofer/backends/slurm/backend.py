@@ -41,7 +41,7 @@ _CALL_S = 120.0
 _MOST_LOOKED_FOR = 64
 
 
-class PlanInput(NamedTuple):
+class SlurmPlanInput(NamedTuple):
     """What `SlurmBackend.prepare` reads: the name of the agent, which is made of its files, and how to ask
     for the GPUs of the job.
     """
@@ -105,10 +105,10 @@ class SlurmBackend(KeepsSecretsHere):
         with self._calling() as slurm:
             return slurm.nodes(self._options.partition)
 
-    def prepare(self, record: RunRecord) -> PlanInput:
-        return PlanInput(mark(), self._gpu_choice(record.job, record.layout))
+    def prepare(self, record: RunRecord) -> SlurmPlanInput:
+        return SlurmPlanInput(mark(), self._gpu_choice(record.job, record.layout))
 
-    def plan(self, record: RunRecord, prepared: PlanInput) -> SlurmPlan:
+    def plan(self, record: RunRecord, prepared: SlurmPlanInput) -> SlurmPlan:
         options = with_job(self._options, record.job, prepared.gpus)
         request = make_request(record, options, store=self._store)
         asked = record.job.resources.cpus is not None

@@ -45,7 +45,7 @@ class TerminalText:
 
 
 # Colours, and the end of a line that a progress bar erases; every other character that is not plain ASCII.
-# A line that was erased is as good as a new one.
+# An erased line counts as a new one.
 _LINE_ENDS = ("\n", "\r\x1b[K")
 _SUSPECT = re.compile(r"(?P<own>\x1b\[[0-9;:]*[mK])|[^\n\r\t -~]")
 

@@ -17,7 +17,7 @@ import msgspec
 
 from gofer.backends.registry import capabilities_of
 from gofer.config.dockers import Docker, docker, docker_names
-from gofer.config.nodes import Scalar, table
+from gofer.config.yaml.nodes import Scalar, table
 from gofer.core import private_folder
 from gofer.errors import CheckFailed, CredentialError, GoferError, UsageError
 from gofer.model.decode import decode

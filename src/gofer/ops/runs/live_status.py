@@ -1,7 +1,7 @@
 """Emit what runs wait for or do, while an operation waits for them: `LiveStatus` of gofer.ops.messages.
 
-`LiveReport` alone decides what the status says, for every operation that waits. Reasons come from the
-cluster, which is asked at growing intervals.
+`LiveReport` alone decides what the status says, for every operation that waits. The cluster gives
+the reasons, at growing intervals.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.backends.registry import Kinds
 from gofer.config.find_references import referring_values
 from gofer.config.jobs import JobFlags, job_values
-from gofer.config.nodes import Scalar, table
-from gofer.config.problems import Problems
 from gofer.config.project import FileReader
 from gofer.config.references import Reference, references
+from gofer.config.yaml.nodes import Scalar, table
+from gofer.config.yaml.problems import Problems
 from gofer.errors import ConfigError, CredentialError, GoferError, UsageError
 from gofer.ops.settings.load import load_settings
 from gofer.text import did_you_mean

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
-from gofer.config.document import display, parse_document, read_text
-from gofer.config.nodes import table
-from gofer.config.problems import Problems
 from gofer.config.project import PROJECT_FILE, FileReader
-from gofer.config.settings_file import write_settings
-from gofer.config.yaml_text import Value, Verbatim, drop, put
+from gofer.config.yaml.document import display, parse_document, read_text
+from gofer.config.yaml.file import write_settings
+from gofer.config.yaml.nodes import table
+from gofer.config.yaml.problems import Problems
+from gofer.config.yaml.text import Value, Verbatim, drop, put
 from gofer.errors import ConfigError, UnknownName, UsageError
 from gofer.ops.settings.config_check import FoundProblem, check_settings
 from gofer.ops.settings.load import load_settings
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
-    from gofer.config.nodes import Node
+    from gofer.config.yaml.nodes import Node
     from gofer.ops.session import Session
 
 # Words between dots; a word in quotes may hold dots.

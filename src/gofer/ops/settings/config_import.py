@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gofer.backends import registry
-from gofer.config.document import display, parse_document, read_text
 from gofer.config.jobs import read_job_file
-from gofer.config.nodes import Node, Scalar, Table, is_null, merged, table
 from gofer.config.project import PROJECT_FILE
 from gofer.config.settings import load
-from gofer.config.settings_file import write_settings
 from gofer.config.targets import OWN_KEYS, read_target
-from gofer.config.yaml_text import clashes, commented, join, plain, section, to_yaml
+from gofer.config.yaml.document import display, parse_document, read_text
+from gofer.config.yaml.file import write_settings
+from gofer.config.yaml.nodes import Node, Scalar, Table, is_null, merged, table
+from gofer.config.yaml.text import clashes, commented, join, plain, section, to_yaml
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.aml import find_aml
 from gofer.importers.draft import Entry, ImportDraft, safe_name

@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from gofer.config.document import MOST_BYTES, display, parse_document, read_text
-from gofer.config.nodes import Items, Node, Scalar
 from gofer.config.project import package_file
-from gofer.config.settings_file import write_settings
-from gofer.config.yaml_text import Value, put
+from gofer.config.yaml.document import MOST_BYTES, display, parse_document, read_text
+from gofer.config.yaml.file import write_settings
+from gofer.config.yaml.nodes import Items, Node, Scalar
+from gofer.config.yaml.text import Value, put
 from gofer.errors import ConfigError, UsageError
 from gofer.importers.draft import safe_name
 from gofer.importers.keys import dotted, leaves

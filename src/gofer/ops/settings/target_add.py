@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from gofer.backends import registry
 from gofer.backends.kind import CheckContext
 from gofer.backends.target_setup import Fact, Question, SetTarget, Visit
-from gofer.config.document import parse_document
-from gofer.config.nodes import table
-from gofer.config.yaml_text import Entry, Value, drop, put, section
+from gofer.config.yaml.document import parse_document
+from gofer.config.yaml.nodes import table
+from gofer.config.yaml.text import Entry, Value, drop, put, section
 from gofer.errors import UnknownName, UsageError
 from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.settings.config_edit import SettingsFile, check_change, typed_value

@@ -1,7 +1,7 @@
 """The code of a run: choose its folder, take a snapshot into the store of the target, and say what was sent.
 
 Files that look like secrets are never part of a snapshot. Those that `include:` names in full are sent with
-the private values of the run. A person is asked before an unexpectedly large folder is sent.
+the private values of the run. An unexpectedly large folder is sent only when the person agrees.
 """
 
 from __future__ import annotations

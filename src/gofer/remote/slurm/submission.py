@@ -71,7 +71,7 @@ def _write(place: Handoff, request: dict[str, Any], script: str, private: bytes)
 
 
 def _dependency_options(place: Handoff, request: dict[str, Any], folder: str) -> list[str]:
-    """The options of `sbatch` for a run that waits for others, besides those that its batch script names."""
+    """The options of `sbatch` for a run that waits for others, after those of its batch script."""
     parts = [
         word.partition("=")[2] for word in request.get("sbatch") or () if word.startswith("--dependency=")
     ]

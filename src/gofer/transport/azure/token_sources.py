@@ -3,7 +3,7 @@
 For a service principal with a secret, or with a token of a trusted service, gofer sends OAuth 2.0's single
 request itself: azure-identity sends the same request, but importing it takes as long as the rest of a
 command, and in a pipeline every login is new. Certificates and managed identities need azure-identity. `az`
-is asked in the profile that AZURE_CONFIG_DIR names.
+uses the profile that AZURE_CONFIG_DIR names.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ class KubeClient:
     """A client for one context. Methods block; any thread may call.
 
     Paths begin with /api or /apis. Raises KubeApiError when the server refuses, Unreachable when it does not
-    answer, CredentialError when it does not accept who asks. A request is tried again when its answer was
-    lost: a caller that creates an object under a name of its own takes AlreadyExists for success.
+    answer, CredentialError when it does not accept the credential. A request is tried again when its answer
+    was lost: a caller that creates an object under a name of its own takes AlreadyExists for success.
     """
 
     def __init__(self, context: KubeContext, *, kept: Path | None = None) -> None:
@@ -101,8 +101,8 @@ class KubeClient:
     def watch(self, path: str, version: str, query: Mapping[str, str] = _NOTHING) -> Iterator[WatchEvent]:
         """The changes of a collection after `version`, until the server ends the watch, within a minute.
 
-        The caller goes on with the version of the last event. KubeApiError with status 410: the version is
-        too old, and the collection must be listed again.
+        For the next watch, the caller passes the version of the last event. KubeApiError with status 410:
+        the version is too old, and the collection must be listed again.
         """
         asked = {
             **query,

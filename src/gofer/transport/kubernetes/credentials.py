@@ -1,4 +1,4 @@
-"""What a request to a Kubernetes cluster carries to say who asks: a token, a password or a certificate.
+"""The credential of a request to a Kubernetes cluster: a token, a password or a certificate.
 
 A credential comes from the kubeconfig, from a file that is read again when it changes, or from a program
 that the kubeconfig names (`exec:`), such as `aws`, `gke-gcloud-auth-plugin` or `kubelogin`. Such a program

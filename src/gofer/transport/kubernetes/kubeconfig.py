@@ -1,4 +1,4 @@
-"""Reads kubeconfig files as kubectl does: which server to ask, how to trust it, and who asks.
+"""Reads kubeconfig files as kubectl does: the server, its certificates, and the user.
 
 `KUBECONFIG` is a list of files that are merged; the first file that sets a value wins, and files that do not
 exist are skipped. Without it, ~/.kube/config counts. In a pod without any file, the service account of the
@@ -51,9 +51,10 @@ class KubeCluster(NamedTuple):
 
 
 class KubeUser(NamedTuple):
-    """Who asks. `certificate` and `key` are PEM text. A token file is read again when it changes.
+    """The user of a context. A token file is read again when it changes.
 
-    `impersonation` are headers that make the request in the name of somebody else.
+    `certificate` and `key` are PEM text. `impersonation` are headers that make the request in the name of
+    somebody else.
     """
 
     token: str = ""

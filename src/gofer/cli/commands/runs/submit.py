@@ -302,8 +302,8 @@ command = Command(
         ),
     ],
     help="Run a command on a target, with the code of this folder as it is now. Prints the run's id.\n\n"
-    "Options come before the command. Every word after the first word of the command belongs to the "
-    "command. `job:` in gofer.yaml and `--job` change the defaults below.\n\n"
+    "Options come before the command. What follows the first word belongs to the command. `job:` in "
+    "gofer.yaml and `--job` change the defaults below.\n\n"
     "\b\n"
     "  gofer submit python train.py --data voc20\n"
     "  gofer submit -n 8 -c lab --tag lr=0.1 python train.py\n"

@@ -28,7 +28,7 @@ def run(**given: Any) -> int:
     with Session(target=given["target"]) as session:
         rows = choose_runs(session, named, given["filters"], target=given["target"], acts=bool(words))
         if words:
-            parse_edits(words)  # wrong words are refused before the person is asked
+            parse_edits(words)  # refuses wrong words before the question to the person
             if given["filters"] and not is_agreed(rows, "tag", given, in_script=True):
                 return 1
             rows = tag(session, rows, words)

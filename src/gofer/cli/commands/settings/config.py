@@ -16,9 +16,9 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.cli.output.theme import has_colours
-from gofer.config.document import display
-from gofer.config.nodes import BUILT_IN
 from gofer.config.show import rows
+from gofer.config.yaml.document import display
+from gofer.config.yaml.nodes import BUILT_IN
 from gofer.ops.session import Session
 from gofer.ops.settings.config_import import plan_import, write_import
 from gofer.ops.settings.load import config_schema

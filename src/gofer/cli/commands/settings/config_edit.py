@@ -13,8 +13,8 @@ import click
 from gofer.cli.options import Command, Flag, json_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import confirmation_prompt, print_message
-from gofer.config.document import display
 from gofer.config.show import rows
+from gofer.config.yaml.document import display
 from gofer.errors import ConfigError, GoferError, UnknownName, UsageError
 from gofer.ops.session import Session
 from gofer.ops.settings.config_check import CheckedSettings, check_settings

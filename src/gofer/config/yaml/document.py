@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table, ValueOrigin
 from gofer.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from typing import Any
 
 from msgspec import inspect
 
-from gofer.config.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
-from gofer.config.problems import STRICT, Problems
 from gofer.config.references import holds_reference, references
+from gofer.config.yaml.nodes import Items, Node, Scalar, Table, ValueOrigin, is_null
+from gofer.config.yaml.problems import STRICT, Problems
 from gofer.errors import ConfigError, UsageError
 from gofer.text import did_you_mean, parse_duration_s
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
-from gofer.config.document import parse_document
-from gofer.config.nodes import NULLS, Items, Node, Table, is_null
+from gofer.config.yaml.document import parse_document
+from gofer.config.yaml.nodes import NULLS, Items, Node, Table, is_null
 from gofer.errors import ConfigError
 
 Plain = Any

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from gofer.config.document import display
+from gofer.config.yaml.document import display
 from gofer.core import private_folder
 from gofer.core.files import write_whole
 from gofer.errors import ConfigError

@@ -12,10 +12,10 @@ import pytest
 
 from gofer.backends.queue_client import explain
 from gofer.core import processes
-from gofer.queue import why_waiting
+from gofer.queue import waiting_reasons
 from gofer.queue.database import Queue
 from gofer.queue.gpu_leases import Leases
-from gofer.queue.why_waiting import WaitingFacts
+from gofer.queue.waiting_reasons import WaitingFacts
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -46,7 +46,7 @@ def queue_home(tmp_path: Path) -> str:
 
 
 def waiting(queue_home: str, name: str) -> WaitingFacts:
-    found = why_waiting.waiting(queue_home, f"r261116-000000-{name}")
+    found = waiting_reasons.waiting(queue_home, f"r261116-000000-{name}")
     assert found is not None
     return found
 
@@ -76,8 +76,8 @@ def test_an_estimate_needs_every_limit_that_it_depends_on(queue_home: str) -> No
 def test_a_run_that_does_not_wait_has_nothing_to_explain(queue_home: str) -> None:
     with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 1, held=[[0]])
-    assert why_waiting.waiting(queue_home, "r261116-000000-aaaaaa") is None
-    assert why_waiting.waiting(queue_home, "r261116-000000-zzzzzz") is None
+    assert waiting_reasons.waiting(queue_home, "r261116-000000-aaaaaa") is None
+    assert waiting_reasons.waiting(queue_home, "r261116-000000-zzzzzz") is None
 
 
 def test_only_the_largest_holders_are_named(queue_home: str) -> None:
@@ -115,8 +115,8 @@ def test_gpus_of_another_queue_are_somebody_elses(queue_home: str, tmp_path: Pat
     with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 4, leased=True, block=4)
         add(queue, "bbbbbb", 4, leased=False, block=4)
-    shared = why_waiting.waiting(queue_home, "r261116-000000-aaaaaa", leases=leases)
-    own = why_waiting.waiting(queue_home, "r261116-000000-bbbbbb", leases=leases)
+    shared = waiting_reasons.waiting(queue_home, "r261116-000000-aaaaaa", leases=leases)
+    own = waiting_reasons.waiting(queue_home, "r261116-000000-bbbbbb", leases=leases)
     assert shared is not None
     assert own is not None
     assert explain(shared).why == "it needs 4 GPUs (3 of 4 free); held by another queue of yours (1 GPU)"
@@ -130,8 +130,8 @@ def test_leases_that_cannot_be_used_are_the_reason(queue_home: str, tmp_path: Pa
     with closing(Queue(queue_home)) as queue:
         add(queue, "aaaaaa", 1, leased=True)
         add(queue, "bbbbbb", 1, leased=False)
-    leased = why_waiting.waiting(queue_home, "r261116-000000-aaaaaa", leases=str(open_to_all))
-    own = why_waiting.waiting(queue_home, "r261116-000000-bbbbbb", leases=str(open_to_all))
+    leased = waiting_reasons.waiting(queue_home, "r261116-000000-aaaaaa", leases=str(open_to_all))
+    own = waiting_reasons.waiting(queue_home, "r261116-000000-bbbbbb", leases=str(open_to_all))
     assert leased is not None
     assert own is not None
     assert "cannot be shared with other users" in explain(leased).why
