@@ -44,6 +44,7 @@ demo: ## train a small model on this machine through gofer
 test: check ready ## checks and the tests of gofer; as root it installs the Debian packages the tests need
 	@bash scripts/apt-packages.sh
 	@bash scripts/test-services.sh
+	@$(if $(NOT_ROOT),:,PYTHONPATH=tests $(PY) -m clusters k8s build)
 	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
 	@echo 'the tests marked `torch` are left out; `make test-torch` runs them'
 	@echo 'the tests of simulators, benches and drills, and some of the conformance columns, are left out; `make test-all` runs them too'
@@ -135,6 +136,15 @@ k8s-build: ready ## build the programs of the test cluster k8s, once for this us
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m clusters k8s build $(ARGS)
 
+.PHONY: k8s-up
+k8s-up: ready ## start a real Kubernetes in .clusters/k8s
+	@bash scripts/apt-packages.sh
+	@PYTHONPATH=tests $(PY) -m clusters k8s up $(ARGS)
+
+.PHONY: k8s-down
+k8s-down: ready ## stop it
+	@PYTHONPATH=tests $(PY) -m clusters k8s down $(ARGS)
+
 .PHONY: azure-sim
 azure-sim: ready ## start a simulated Azure ML in .clusters/azure and print how to use it
 	@bash scripts/test-services.sh
@@ -178,7 +188,7 @@ wheel: $(STAMP) ## build dist/gofer-VERSION-py3-none-any.whl, to install on any 
 
 .PHONY: clean
 clean: ## remove everything that make created, .venv included
-	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down azure-sim-down; fi
+	@if [ -d .clusters ]; then $(MAKE) slurm-down ssh-down k8s-down azure-sim-down; fi
 	@rm -rf .clusters .site .venv .venv-docs .venv-lock .venv-torch .demo .bench dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@rm -rf examples/*/assets examples/*/out examples/*/output
 	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

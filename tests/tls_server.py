@@ -1,10 +1,7 @@
-"""An HTTPS server with a certificate authority for tests; it records each request that it gets."""
+"""An HTTPS server for tests; it records each request that it gets."""
 
 from __future__ import annotations
 
-import base64
-import datetime
-import ipaddress
 import json
 import ssl
 import threading
@@ -12,22 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-
-class Pair(NamedTuple):
-    """A certificate and its key, both PEM text."""
-
-    certificate: str
-    key: str
-
-    @property
-    def data(self) -> tuple[str, str]:
-        """Both as a kubeconfig has them in `…-data`."""
-        return encoded(self.certificate), encoded(self.key)
+from authority import Authority
 
 
 class Seen(NamedTuple):
@@ -38,63 +20,6 @@ class Seen(NamedTuple):
     headers: list[tuple[str, str]]
     body: bytes
     client: str
-
-
-def encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-class Authority:
-    """A certificate authority."""
-
-    def __init__(self) -> None:
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-        self._certificate = self._signed(self._name, self._key.public_key(), is_ca=True, names=[])
-        self.pem = _pem(self._certificate)
-
-    def pair(self, common_name: str, *names: str) -> Pair:
-        """A certificate for a server with these names, or for a client."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        alternatives: list[x509.GeneralName] = [
-            x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
-            for name in names
-        ]
-        certificate = self._signed(subject, key.public_key(), is_ca=False, names=alternatives)
-        secret = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return Pair(_pem(certificate), secret.decode())
-
-    def _signed(
-        self,
-        subject: x509.Name,
-        key: ec.EllipticCurvePublicKey,
-        *,
-        is_ca: bool,
-        names: list[x509.GeneralName],
-    ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(self._key, hashes.SHA256())
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
 
 class TlsServer:

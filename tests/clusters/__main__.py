@@ -11,12 +11,14 @@ from pathlib import Path
 
 from clusters import slurm, ssh
 from clusters.errors import ClusterError
+from clusters.k8s import cluster as k8s
 from clusters.k8s.programs import programs
 from clusters.ssh_conf import NOISY, Noise
 
 _ROOT = Path(__file__).resolve().parents[2]
 SLURM_FOLDER = _ROOT / ".clusters" / "slurm"
 SSH_FOLDER = _ROOT / ".clusters" / "ssh"
+K8S_FOLDER = _ROOT / ".clusters" / "k8s"
 
 
 def main() -> int:
@@ -29,6 +31,9 @@ def main() -> int:
         ("ssh", "down"): _ssh_down,
         ("ssh", "env"): _ssh_env,
         ("k8s", "build"): _k8s_build,
+        ("k8s", "up"): _k8s_up,
+        ("k8s", "down"): _k8s_down,
+        ("k8s", "env"): _k8s_env,
     }[given.kind, given.verb]
     try:
         verb(given)
@@ -53,7 +58,8 @@ def _parser() -> argparse.ArgumentParser:
     other.add_argument("--noisy", action="store_true", help="logins print a banner, and .bashrc prints too")
     other.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="how long a login takes")
     third = kinds.add_parser("k8s", help="a control plane and three nodes")
-    third.add_argument("verb", choices=["build"])
+    third.add_argument("verb", choices=["build", "up", "down", "env"])
+    third.add_argument("--dir", type=Path, default=K8S_FOLDER, help="where it lives")
     return parser
 
 
@@ -95,6 +101,26 @@ def _ssh_down(given: argparse.Namespace) -> None:
 
 def _k8s_build(given: argparse.Namespace) -> None:
     print(f"# the programs are in {programs()}")
+
+
+def _k8s_up(given: argparse.Namespace) -> None:
+    programs()
+    began = time.monotonic()
+    k8s.up(given.dir)
+    print(f"# the cluster takes objects after {time.monotonic() - began:.1f} s")
+    _k8s_env(given)
+    print("# try: kubectl get --raw /readyz?verbose")
+
+
+def _k8s_env(given: argparse.Namespace) -> None:
+    running = k8s.attach(given.dir)
+    for name, value in running.exports.items():
+        print(f"export {name}={shlex.quote(value)}")
+    print(f"export PATH={shlex.quote(str(running.path))}:$PATH")
+
+
+def _k8s_down(given: argparse.Namespace) -> None:
+    print(f"# {'ended and removed' if k8s.down(given.dir) else 'nothing runs in'} {given.dir}")
 
 
 sys.exit(main())

@@ -44,6 +44,13 @@ class Daemon:
             raise with_logs(f"{self.name} exited {self.child.returncode}", self.log)
 
 
+def all_run(daemons: Sequence[Daemon]) -> bool:
+    """True; ClusterError with the end of its log when one of them has ended."""
+    for daemon in daemons:
+        daemon.check()
+    return True
+
+
 @dataclass(frozen=True)
 class Cell:
     """A running cell or wire. `pid` is its first process, as seen from outside."""
@@ -144,15 +151,19 @@ def sweep(folder: Path) -> int:
 
 
 def call(
-    *argv: str, timeout_s: float = 120.0, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    *argv: str,
+    timeout_s: float = 120.0,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    text: str = "",
 ) -> str:
-    """Run to the end and return stdout; ClusterError with stderr when it fails or takes too long."""
+    """Run to the end with `text` on stdin and return stdout; ClusterError with stderr on failure."""
     try:
         done = subprocess.run(
             argv,
             env=env,
             cwd=cwd,
-            stdin=subprocess.DEVNULL,
+            input=text.encode(),
             capture_output=True,
             timeout=timeout_s,
             check=False,

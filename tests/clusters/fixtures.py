@@ -18,10 +18,12 @@ import pytest
 
 from clusters import slurm as _slurm
 from clusters import ssh as _ssh
+from clusters.k8s import cluster as _k8s
 
 ON_SLURM = [pytest.mark.root, pytest.mark.xdist_group("slurm")]
 ON_SLURM_ACCOUNTING = [pytest.mark.root, pytest.mark.xdist_group("slurm-accounting")]
 ON_SLURM_NAMESPACES = [pytest.mark.root, pytest.mark.xdist_group("slurm-namespaces")]
+ON_K8S = [pytest.mark.root, pytest.mark.xdist_group("k8s")]
 ON_SSH_HOSTS = [pytest.mark.root, pytest.mark.xdist_group("ssh-boxes")]
 
 
@@ -48,6 +50,12 @@ def slurm_namespaces_site() -> Iterator[_slurm.Slurm]:
 def ssh_hosts_site() -> Iterator[_ssh.SshHosts]:
     with boxed(None) as machines:
         yield machines
+
+
+@pytest.fixture(scope="module")
+def k8s_site() -> Iterator[_k8s.Kubernetes]:
+    with running_k8s() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +86,13 @@ def slurm_namespaces(slurm_namespaces_site: _slurm.Slurm) -> Iterator[_slurm.Slu
 
 
 @pytest.fixture
+def k8s(k8s_site: _k8s.Kubernetes) -> Iterator[_k8s.Kubernetes]:
+    """The Kubernetes cluster."""
+    yield k8s_site
+    k8s_site.reset()
+
+
+@pytest.fixture
 def ssh_hosts(ssh_hosts_site: _ssh.SshHosts) -> Iterator[_ssh.SshHosts]:
     """`hosta`, and `hostb` behind it."""
     yield ssh_hosts_site
@@ -99,6 +114,13 @@ def running(*, accounting: bool = False, namespaces: bool = False) -> Iterator[_
 
 
 @contextmanager
+def running_k8s() -> Iterator[_k8s.Kubernetes]:
+    """A cluster that ends with the block, or with this process."""
+    with _folder("k8s") as folder:
+        yield _k8s.up(folder, tied=True)
+
+
+@contextmanager
 def boxed(slurm: _slurm.Slurm | None) -> Iterator[_ssh.SshHosts]:
     """Machines that end with the block, or with this process."""
     with _folder("ssh") as folder:
@@ -112,5 +134,5 @@ def _folder(kind: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        (_slurm.down if kind == "slurm" else _ssh.down)(folder)
+        {"slurm": _slurm.down, "ssh": _ssh.down, "k8s": _k8s.down}[kind](folder)
         shutil.rmtree(folder, ignore_errors=True)

@@ -21,6 +21,15 @@ def free_subnet() -> str:
     raise ClusterError("no free network in 10.100.0.0 to 10.249.249.255")
 
 
+def free_network() -> str:
+    """The first two numbers of a private /16 network that this machine has no address in."""
+    used = call("ip", "-4", "-o", "addr") + call("ip", "-4", "route")
+    for second in random.sample(range(1, 100), 99):
+        if f"10.{second}." not in used:
+            return f"10.{second}"
+    raise ClusterError("no free network in 10.1.0.0 to 10.99.255.255")
+
+
 def make_switch(switch: Cell, address: str) -> None:
     """`switch` becomes a machine with the address that others can be plugged into."""
     switch.call("ip", "link", "add", BRIDGE, "type", "bridge")

@@ -10,22 +10,33 @@ import os
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from clusters import groups
-from clusters.cells import Cell, Daemon, Setup, call, close, find, find_one, open_cell, open_wire, sweep
-from clusters.errors import ClusterError, with_logs
+from clusters.cells import (
+    Cell,
+    Daemon,
+    Setup,
+    all_run,
+    call,
+    close,
+    find,
+    find_one,
+    open_cell,
+    open_wire,
+    sweep,
+)
+from clusters.errors import ClusterError
 from clusters.network import make_switch, plug, plug_in_caller, set_port
 from clusters.slurm_conf import Site
 from clusters.slurm_site import checked, plan_site, read_site, write_site
 from clusters.slurmdbd import set_limits, start_accounting
+from clusters.waiting import TIMEOUT_S, until
 
 _CONTROL = "control"
 _SWITCH = "switch"
-_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -108,20 +119,17 @@ class Slurm:
         """Like `idle`, `mixed`, `down*`; a star says that the node does not answer."""
         return self.call("sinfo", "--noheader", "--Node", f"--nodes={name}", "--format=%T").split()[0]
 
-    def until(self, probe: Callable[[], object], what: str, *, timeout_s: float = _TIMEOUT_S) -> None:
+    def until(self, probe: Callable[[], object], what: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Ask until the answer is true; ClusterError with the controller's log when time is up."""
-        deadline = time.monotonic() + timeout_s
-        while not (answer := probe()):
-            if time.monotonic() > deadline:
-                logs = self.folder / "logs"
-                raise with_logs(
-                    f"waited {timeout_s:g} s for {what}; last answer {answer!r}",
-                    *sorted(logs.glob("*.out")),
-                    *sorted(logs.glob("*.log")),
-                )
-            time.sleep(0.1)
+        folder = self.folder / "logs"
+        until(
+            probe,
+            what,
+            lambda: [*sorted(folder.glob("*.out")), *sorted(folder.glob("*.log"))],
+            timeout_s=timeout_s,
+        )
 
-    def until_state(self, job: str, *states: str, timeout_s: float = _TIMEOUT_S) -> None:
+    def until_state(self, job: str, *states: str, timeout_s: float = TIMEOUT_S) -> None:
         """Until the job is in one of the states."""
         self.until(lambda: self.state(job) in states, f"job {job} {' or '.join(states)}", timeout_s=timeout_s)
 
@@ -255,8 +263,8 @@ def _start(slurm: Slurm) -> None:
     if site.accounting_port:
         start_accounting(site, control)
     daemons = [slurm.start_controller(), *(slurm.start_node(node.name) for node in site.nodes)]
-    slurm.until(lambda: _all_run(daemons) and slurm.answers(), "slurmctld")
-    slurm.until(lambda: _all_run(daemons) and slurm.is_idle(), "idle nodes")
+    slurm.until(lambda: all_run(daemons) and slurm.answers(), "slurmctld")
+    slurm.until(lambda: all_run(daemons) and slurm.is_idle(), "idle nodes")
     if site.accounting_port:
         set_limits(site)
 
@@ -266,13 +274,7 @@ def _start_munge(slurm: Slurm, control: Cell) -> None:
     argv = ["munged", "--foreground", "--force", f"--key-file={munge}/key", f"--socket={munge}/munge.sock"]
     argv += [f"--pid-file={munge}/pid", f"--seed-file={munge}/seed", f"--log-file={log}"]
     daemon = control.start(argv, log=slurm.folder / "logs" / "munged.out")
-    slurm.until(lambda: _all_run([daemon]) and _listens(munge / "munge.sock"), "munged")
-
-
-def _all_run(daemons: Sequence[Daemon]) -> bool:
-    for daemon in daemons:
-        daemon.check()
-    return True
+    slurm.until(lambda: all_run([daemon]) and _listens(munge / "munge.sock"), "munged")
 
 
 def _listens(path: Path) -> bool:

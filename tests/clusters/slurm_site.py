@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import stat
 import string
 from dataclasses import asdict
 from pathlib import Path
 
 from clusters import groups
+from clusters.checks import checked_folder
 from clusters.errors import ClusterError
 from clusters.network import free_subnet
 from clusters.ports import free_ports
@@ -36,18 +36,11 @@ def read_site(folder: Path) -> Site | None:
 
 def checked(folder: Path) -> Path:
     """The absolute folder; ClusterError when this user, this machine or this folder cannot hold a cluster."""
-    folder = folder.resolve()
-    if os.geteuid():
-        raise ClusterError("a Slurm cluster is started as root")
-    for program in _PROGRAMS:
-        if not shutil.which(program):
-            raise ClusterError(f"there is no `{program}`: `bash scripts/apt-packages.sh` installs it")
+    folder = checked_folder(folder, what="a Slurm cluster", programs=_PROGRAMS, down="make slurm-down")
     if any(letter.isspace() or letter in ",=#()" for letter in str(folder)):
         raise ClusterError(f"{str(folder)!r} has a character that slurm.conf cannot take in a path")
     if len(str(folder / "munge/munge.sock")) > _LONGEST - 10:
         raise ClusterError(f"{folder} is too long a path for the sockets in it")
-    if folder.exists() and any(folder.iterdir()):
-        raise ClusterError(f"{folder} is not empty: `make slurm-down` ends and removes the cluster in it")
     return folder
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tls_server import Authority, TlsServer
+from authority import Authority
+from tls_server import TlsServer
 
 from gofer.errors import CredentialError, Unreachable
 from gofer.text import format_time
