@@ -179,9 +179,14 @@ def slug(text: str, *, most: int = 40) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:most].rstrip("-")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint naming the nearest known word, or None when nothing is near."""
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The nearest known word; None when nothing is near."""
     import difflib  # slow to load and only needed on the way to an error
 
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`?" if near else None
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint naming the nearest known word, or None when nothing is near."""
+    near = closest(word, known)
+    return None if near is None else f"did you mean `{near}`?"

@@ -137,15 +137,15 @@ def test_the_rank_that_failed_first_is_named_with_its_last_lines(home: Home) -> 
     ("words", "expected", "step"),
     [
         (["sh", "-c", "kill -9 $$"], "killed by signal 9 (SIGKILL)", "gofer resubmit"),
-        (["python", "-c", "raise MemoryError"], "rank 0 ran out of memory", "# with less data in memory"),
-        (["--time-limit", "1s", "sleep", "60"], "stopped at its time limit of 1s", " LONGER sleep 60"),
-        (["--setup", "echo no pip; exit 4", "true"], "set-up ended with 4: no pip", "gofer logs"),
+        (["python", "-c", "raise MemoryError"], "rank 0 ran out of memory; use", "gofer list nodes"),
+        (["--time-limit", "1s", "sleep", "60"], "stopped at its time limit of 1s", "-limit 2s sleep 60"),
+        (["--setup", "echo no pip; exit 4", "true"], "set-up ended with 4: no pip; correct", "gofer logs"),
     ],
 )  # fmt: skip
 def test_what_killed_it_and_what_to_do(home: Home, words: list[str], expected: str, step: str) -> None:
     run = home.finish(*words)
     found = why(home, run["id"])
-    assert found["why"] == expected
+    assert found["why"].startswith(expected)
     assert any(step in one for one in found["next"]), found["next"]
 
 
@@ -159,7 +159,7 @@ def test_after_a_time_limit_the_last_lines_and_the_same_run(home: Home) -> None:
     (line,) = found["next"]
     sent = ["-t", "local", "--procs", "2", "--cpus", "1", "--setup", "true", "-e", "FOO=a b", "--tag", "a=1"]
     assert shlex.split(line) == [
-        *["gofer", "submit", *sent, "--no-code", "--time-limit", "LONGER", "sh", "-c", script]
+        *["gofer", "submit", *sent, "--no-code", "--time-limit", "4s", "sh", "-c", script]
     ]
     assert "its last lines:\n  start\n   99%\n  waiting\n" in home.gofer("why", run["id"]).out
     assert home.log(run["id"], "--tail", "2") == " 99%\nwaiting\n"

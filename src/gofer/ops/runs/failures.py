@@ -70,6 +70,14 @@ def find_first_failure(folder: RunFolder, row: RunRow) -> FirstFailure | None:
     return FirstFailure(attempt, node, one.rank, one.exit_code, one.signal, one.at, one.tail)
 
 
+def signal_of(failure: FirstFailure) -> int | None:
+    """The signal that ended the rank, or a child of it whose end a shell passed on."""
+    code = failure.exit_code
+    if failure.signal is None and code is not None and code in _SHELL_SIGNALS:
+        return code - 128
+    return failure.signal
+
+
 def explain(row: RunRow, record: RunRecord | None = None, failure: FirstFailure | None = None) -> str | None:
     """The reason as a sentence; None when there is nothing to explain.
 

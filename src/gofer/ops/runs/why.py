@@ -13,20 +13,22 @@ from gofer.backends import registry
 from gofer.backends.base import RunRef, Waiting
 from gofer.core.states import Reason, State
 from gofer.errors import GoferError, StoreError, UnknownName
+from gofer.ops.causes.cause import FailedRun, again
+from gofer.ops.causes.project_paths import in_project
 from gofer.ops.files.results import last_durable
 from gofer.ops.logs.log_reader import LogReader
-from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.node_reports import progress
+from gofer.ops.runs.failures import explain, find_first_failure, signal_of
+from gofer.ops.runs.node_reports import node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.dependencies import waits_for
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
-from gofer.ops.submission.submit_line import submit_line
 from gofer.text import format_time, quote_command
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
+    from gofer.ops.causes.cause import Cause
     from gofer.ops.runs.failures import FirstFailure
     from gofer.ops.runs.run_folder import Heartbeat, RunFolder
     from gofer.ops.session import Session
@@ -37,8 +39,6 @@ WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
 _ENDED_BADLY = (State.FAILED.value, State.LOST.value)
 _MOST_REASONS = 12
 _TAIL_LINES = 20
-# Errors about a missing file or module contain one of these.
-_MISSING = ("No such file", "not found", "No module", "Cannot find", "No rule to make", "no makefile found")
 _BADLY = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
 
 
@@ -134,24 +134,40 @@ def why(session: Session, row: RunRow) -> Why:
         words = waiting.why if waiting else explain(row, record, failure) or words
     except StoreError as error:
         words = "; ".join(one for one in (explain(row, record), error.message) if one)
-    steps = next_steps(row, failure, record)
     end = _log_tail(session, row) if failure is None and row.state in _ENDED_BADLY else ()
-    words = _with_missing(session, record, words, (*(failure.tail if failure else ()), *end))
+    cause = _cause(session, row, record, failure, end)
+    if record is not None:
+        end = in_project(session, record, end)
+        failure = failure and failure._replace(tail=in_project(session, record, failure.tail))
+    words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
+    steps = next_steps(row, failure, cause)
     is_unsaid = failure is None and not end and row.state == State.FAILED
     service_end = _service_tail(session, row) if is_unsaid else ()
     return Why(row, words, elapsed_s(row), waiting, life, failure, (), steps, service_end, end, durable)
 
 
-def _with_missing(
-    session: Session, record: RunRecord | None, words: str | None, lines: Sequence[str]
-) -> str | None:
-    """The words, with the ignore rule that left out a file that the last lines miss."""
-    if record is None or not any(sign in line for sign in _MISSING for line in lines):
-        return words
-    from gofer.ops.runs.missing_files import explain_missing  # loads what takes snapshots
+def _cause(
+    session: Session,
+    row: RunRow,
+    record: RunRecord | None,
+    failure: FirstFailure | None,
+    end: Sequence[str],
+) -> Cause | None:
+    if record is None or row.state not in _ENDED_BADLY or is_adopted(row):
+        return None
+    from gofer.ops.causes.find import find_cause  # loads what takes snapshots
 
-    found = explain_missing(session, record, lines)
-    return "; ".join(one for one in (words, found) if one) or None
+    lines = (*(failure.tail if failure else ()), *end)
+    run = FailedRun(session, row, record, lines, _peak_mib(session, row))
+    return find_cause(run, None if failure is None else signal_of(failure))
+
+
+def _peak_mib(session: Session, row: RunRow) -> float | None:
+    try:
+        usage = node_usage(session.run_folder(row), row)
+    except StoreError:
+        return None
+    return max((one.rss_peak_mib for one in usage if one.rss_peak_mib is not None), default=None)
 
 
 def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
@@ -262,11 +278,8 @@ def _tail(session: Session, row: RunRow) -> tuple[str, ...]:
     return failure.tail if failure else ()
 
 
-def next_steps(row: RunRow, failure: FirstFailure | None, record: RunRecord | None = None) -> tuple[str, ...]:
-    """Complete command lines, the most likely first; none for a run that succeeded.
-
-    With `record`, a line that repeats the run has all its options.
-    """
+def next_steps(row: RunRow, failure: FirstFailure | None, cause: Cause | None = None) -> tuple[str, ...]:
+    """Complete command lines that work as they are, the most likely first; none for a run that succeeded."""
     name = row.short_id
     if row.kind == "group":
         return _of_group(row)
@@ -276,9 +289,9 @@ def next_steps(row: RunRow, failure: FirstFailure | None, record: RunRecord | No
         return (f"gofer target show {quote_command([row.target])}", f"gofer abort {name}")
     if row.state == State.SUCCEEDED:
         return ()
-    if record is not None and failure is not None and gpu_oversight.explains(record, failure.tail):
-        return (submit_line(record, gpus=1), *_logs_to_read(row, failure))
-    return (*_logs_to_read(row, failure), *_again(row, record))
+    if cause is not None:
+        return (*cause.next, *_logs_to_read(row, failure))
+    return (*_logs_to_read(row, failure), again(row))
 
 
 def _of_group(row: RunRow) -> tuple[str, ...]:
@@ -294,14 +307,3 @@ def _logs_to_read(row: RunRow, failure: FirstFailure | None) -> tuple[str, ...]:
         rank = f" --rank {failure.rank}" if failure.rank else ""
         return (f"gofer logs {row.short_id}{rank}",)
     return (f"gofer logs {row.short_id}",) if row.reason == Reason.SETUP else ()
-
-
-def _again(row: RunRow, record: RunRecord | None) -> tuple[str, ...]:
-    """The full command line if something in it must change, else only `gofer resubmit`."""
-    if row.group_id is not None:
-        return (f"gofer resubmit --failed {row.group_id.split('-', 2)[-1]}",)
-    if record is None or row.reason not in (Reason.TIME_LIMIT, Reason.OUT_OF_MEMORY):
-        return (f"gofer resubmit {row.short_id}",)
-    if row.reason == Reason.TIME_LIMIT:
-        return (submit_line(record, time_limit="LONGER"),)
-    return (f"{submit_line(record)}  # with less data in memory at once",)

@@ -141,7 +141,7 @@ def _check_program(
             what,
             hint=_other_form(command, typed_in)
             or _conda(program, environ)
-            or did_you_mean(program, _likely_programs(search, environ))
+            or did_you_mean(program, likely_programs(search, environ))
             or "is its environment active? A file of this folder is written `./NAME`",
         )
 
@@ -207,7 +207,7 @@ def _conda(program: str, environ: Mapping[str, str]) -> str | None:
     return "activate the environment, then submit the command itself: the run gets your environment"
 
 
-def _likely_programs(search: str, environ: Mapping[str, str]) -> list[str]:
+def likely_programs(search: str, environ: Mapping[str, str]) -> list[str]:
     """The programs that a person may have mistyped: common ones, and those of the active environment."""
     found = [name for name in _COMMON if locate(name, search) is not None]
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):

@@ -54,7 +54,12 @@ def saw_none(record: RunRecord | None) -> bool:
 
 def explains(record: RunRecord | None, tail: Sequence[str]) -> bool:
     """Whether the last lines of a log say that CUDA is missing, and the run saw no GPU."""
-    return saw_none(record) and any(_CUDA_IS_MISSING.search(line) for line in tail)
+    return saw_none(record) and any(names_missing_cuda(line) for line in tail)
+
+
+def names_missing_cuda(line: str) -> bool:
+    """Whether a line of a log says that CUDA finds no GPU."""
+    return _CUDA_IS_MISSING.search(line) is not None
 
 
 def with_cure(words: str) -> str:

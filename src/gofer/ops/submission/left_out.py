@@ -223,15 +223,18 @@ def advise_include(path: str, workdir: str) -> str:
 
     `workdir` is the folder of the command, from where `--include` is read.
     """
-    if workdir == ".":
-        pattern, where = _pattern(path), "gofer.yaml"
-    else:
-        inside = os.path.relpath(path, workdir) + ("/" if path.endswith("/") else "")
-        pattern, where = _pattern(inside), "the gofer.yaml at the top of the project"
+    where = "gofer.yaml" if workdir == "." else "the gofer.yaml at the top of the project"
     return (
         f"write `include: [{_yaml(_pattern(path))}]` into {where},"
-        f" or submit with `--include {quote_word(pattern)}`"
+        f" or submit with `--include {quote_word(include_pattern(path, workdir))}`"
     )
+
+
+def include_pattern(path: str, workdir: str) -> str:
+    """The pattern of `--include` that takes along `path` alone: see `advise_include`."""
+    if workdir == ".":
+        return _pattern(path)
+    return _pattern(os.path.relpath(path, workdir) + ("/" if path.endswith("/") else ""))
 
 
 def check(session: Session, job: Job) -> None:

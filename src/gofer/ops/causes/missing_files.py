@@ -8,15 +8,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from gofer.errors import SnapshotError
+from gofer.ops.causes.cause import Cause
 from gofer.ops.submission import code
-from gofer.ops.submission.left_out import advise_include, describe_link
+from gofer.ops.submission.left_out import advise_include, describe_link, include_pattern
 from gofer.snapshot.capture import survey
 from gofer.snapshot.rules import SECRET
 
 if TYPE_CHECKING:
-    from gofer.model.run import RunRecord
-    from gofer.ops.session import Session
+    from gofer.ops.causes.cause import FailedRun
     from gofer.snapshot.left_out import LeftOutEntry, LeftOutReport
 
 _MISSING = re.compile(
@@ -36,32 +38,36 @@ _TARGET = re.compile(
 _MAKEFILES = ("Makefile", "makefile", "GNUmakefile")
 
 
-def explain_missing(session: Session, record: RunRecord, lines: Iterable[str]) -> str | None:
-    """Which rule left out the file that the last lines of a run miss, and how to include it; None when no
-    rule did.
+# Errors about a missing file or module contain one of these.
+_SIGNS = ("No such file", "not found", "No module", "Cannot find", "No rule to make", "no makefile found")
+
+
+def find_left_out(run: FailedRun) -> Cause | None:
+    """Which rule left out the file that the last lines of a run miss, and the line that includes it; None
+    when no rule did.
 
     Reads the project as it is now; None when the project is not on this machine.
     """
-    text = [line.strip() for line in lines]
-    workdir = record.job.workdir
+    text = [line.strip() for line in run.lines if any(sign in line for sign in _SIGNS)]
+    workdir = run.record.job.workdir
     paths = [*_paths(text, workdir), *_node_paths(text, workdir), *_make_paths(text, workdir)]
     modules = [found["module"].split(".") for line in text for found in _MODULE.finditer(line)]
-    if record.code is None or not (paths or modules) or not Path(record.code.folder).is_dir():
+    if run.project is None or not (paths or modules):
         return None
-    folder = Path(record.code.folder)
-    found = _survey(session, record, folder)
-    if found is None:
+    left_out = _survey(run, run.project)
+    if left_out is None:
         return None
     for path in paths:
-        if os.path.lexists(folder / path) and (words := _explain_path(path, found, record.job.workdir)):
-            return words
-    entries = (entry for module in modules for entry in found.entries if _is_module(entry, module))
-    return next((_explain_entry(entry.path, entry, record.job.workdir) for entry in entries), None)
+        if os.path.lexists(run.project / path) and (found := _explain_path(run, path, left_out)):
+            return found
+    entries = (entry for module in modules for entry in left_out.entries if _is_module(entry, module))
+    return next((_explain_entry(run, entry.path, entry) for entry in entries), None)
 
 
-def _survey(session: Session, record: RunRecord, folder: Path) -> LeftOutReport | None:
-    source = code.Source(folder, workdir=record.job.workdir, include=record.job.include)
-    choice = code.choose_files(session, source, record.target, record.job.folders)
+def _survey(run: FailedRun, folder: Path) -> LeftOutReport | None:
+    job, session = run.record.job, run.session
+    source = code.Source(folder, workdir=job.workdir, include=job.include)
+    choice = code.choose_files(session, source, run.record.target, job.folders)
     try:
         return survey(folder, cache_dir=session.paths.cache_dir, choice=choice).left_out
     except SnapshotError:
@@ -110,10 +116,10 @@ def _make_paths(lines: Iterable[str], workdir: str) -> Iterator[str]:
             yield from (os.path.normpath(os.path.join(workdir, name)) for name in _MAKEFILES)
 
 
-def _explain_path(path: str, found: LeftOutReport, workdir: str) -> str | None:
+def _explain_path(run: FailedRun, path: str, found: LeftOutReport) -> Cause | None:
     entry = next((one for one in found.entries if _is_at(path, one.path)), None)
     if entry is not None:
-        return _explain_entry(path, entry, workdir)
+        return _explain_entry(run, path, entry)
     link = next((one for one in found.links if _is_at(path, one.path)), None)
     if link is None:
         return None
@@ -122,21 +128,24 @@ def _explain_path(path: str, found: LeftOutReport, workdir: str) -> str | None:
         if link.is_own
         else "`folders:` in gofer.yaml maps a folder into the run"
     )
-    return f"{describe_link(link)}; {cure}"
+    return Cause(f"{describe_link(link)}; {cure}", (run.again,))
 
 
 def _is_at(path: str, top: str) -> bool:
     return path == top or path.startswith(f"{top}/")
 
 
-def _explain_entry(path: str, entry: LeftOutEntry, workdir: str) -> str:
+def _explain_entry(run: FailedRun, path: str, entry: LeftOutEntry) -> Cause:
     why = (
         "was left out because it looks like a secret"
         if entry.reason.source == SECRET
         else f"was left out by the line `{entry.reason.line}` of {entry.reason.source}"
     )
-    advice = advise_include(f"{entry.path}/" if entry.is_folder else entry.path, workdir)
-    return f"`{path}` is in the project and {why}; {advice}"
+    job, included = run.job, f"{entry.path}/" if entry.is_folder else entry.path
+    again = run.with_job(
+        msgspec.structs.replace(job, include=(*job.include, include_pattern(included, job.workdir)))
+    )
+    return Cause(f"`{path}` is in the project and {why}; {advise_include(included, job.workdir)}", (again,))
 
 
 def _is_module(entry: LeftOutEntry, module: Sequence[str]) -> bool:
