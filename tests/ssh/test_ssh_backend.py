@@ -196,3 +196,25 @@ def test_the_oldest_python_is_enough_there(home: Home) -> None:
     group = home.gofer("submit", "-Q", "--each", "n=1,2", "bash", "job.sh", "{n}").out.strip()
     assert home.wait(group)[0]["counts"] == {"succeeded": 2}
     assert home.log(f"{group}-1") == "2\n"
+
+
+def test_a_machine_that_is_silent_is_shown_as_of_its_last_answer(home: Home, ssh_hosts: SshHosts) -> None:
+    home.configure(ONE.replace("targets: {", "targets: {here: {kind: local}, "))
+    gate = home.root / "gate"
+    wait = ("--no-code", "sh", "-c", f"while [ ! -e {gate} ]; do sleep 0.05; done")
+    run, near = home.submit(*wait), home.submit("-t", "here", *wait)
+    until(lambda: home.view(run)["state"] == "running", "it runs")
+    late = "`box` did not answer within 3 s"
+    ssh_hosts.lines["hostb"].pause()
+    try:
+        listed = home.gofer("list", "runs", "--json")
+        shown = home.gofer("q", run)
+    finally:
+        ssh_hosts.lines["hostb"].clear()
+    assert f"warning: {late}; showing the state from " in listed.err
+    found = {one["id"]: one for one in json.loads(listed.out)}
+    assert (found[run]["stale"], found[run]["logs"], found[run]["state"]) == (late, None, "running")
+    assert (found[near]["stale"], found[near]["state"]) == (None, "running")
+    assert late in shown.err and run in shown.out
+    gate.touch()
+    assert [one["state"] for one in home.wait(run, near)] == ["succeeded", "succeeded"]

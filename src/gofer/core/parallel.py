@@ -1,7 +1,7 @@
 """Call a function for many items in a few threads, and report progress.
 
 `parallel_map` returns the results for a list of items. `each` takes an iterator of any length, returns
-nothing, and ends at the first error.
+nothing, and ends at the first error. `BackgroundCall` is one call that is waited for only for some time.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, Iterable, List, TypeVar
+from typing import Any, Callable, Dict, Generic, Iterable, List, TypeVar
 
 # A function that receives one progress message.
 SendMessage = Callable[[Dict[str, Any]], None]
@@ -108,3 +108,31 @@ def each(items: Iterable[T], act: Callable[[T], None], *, at_once: int) -> None:
             thread.join(0.05)
     if failures:
         raise failures[0]
+
+
+class BackgroundCall(Generic[T]):
+    """A call that begins at once, in a thread of its own. The end of the process does not wait for it."""
+
+    def __init__(self, act: Callable[[], T]) -> None:
+        self._act = act
+        self._results: List[T] = []
+        self._errors: List[BaseException] = []
+        self._thread = threading.Thread(target=self._run, name="gofer-call", daemon=True)
+        self._thread.start()
+
+    def result(self, limit_s: float) -> T:
+        """The result. Blocks for at most `limit_s`, then raises TimeoutError; an error of the call passes
+        through.
+        """
+        self._thread.join(max(limit_s, 0.0))
+        if self._thread.is_alive():
+            raise TimeoutError
+        if self._errors:
+            raise self._errors[0]
+        return self._results[0]
+
+    def _run(self) -> None:
+        try:
+            self._results.append(self._act())
+        except BaseException as error:
+            self._errors.append(error)

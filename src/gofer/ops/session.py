@@ -137,6 +137,13 @@ class Session:
             other.__dict__["ledger"] = self.ledger
         return other
 
+    def for_thread(self) -> Session:
+        """A session with the same settings for another thread, which uses and closes it there."""
+        other = Session(self.folder, self.environ, self.target, self.emit, self.ask)
+        if "settings" in self.__dict__:
+            other.__dict__["settings"] = self.settings
+        return other
+
     def of_run(self, row: RunRow) -> Session:
         """The session of the project that a run came from; TargetGone when no settings have its target."""
         return self.connections.of_run(row)

@@ -1,68 +1,140 @@
 """When a cluster cannot be asked, use the ledger's last answer and say how old it is.
 
 `refresh` of `gofer.ops.runs.observe` raises when a cluster does not answer. The functions here warn through
-`session.emit` instead, and the caller reads the ledger. The CLI and the Python API both use them.
+`session.emit` instead, and the caller reads the ledger. The CLI and the Python API both use them. What only
+shows runs waits for at most `ANSWER_S`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from gofer.core.parallel import BackgroundCall
 from gofer.core.states import State
 from gofer.errors import ConfigError, CredentialError, GoferError
 from gofer.ops.messages import Hint, Warning
+from gofer.storage.base import OnDisk
 from gofer.text import format_duration
 from gofer.tracking.query import Filter, Query
 
 if TYPE_CHECKING:
+    from gofer.ops.runs.observe import Unanswered
+    from gofer.ops.runs.run_folder import RunFolder
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 
-class StaleLedger(NamedTuple):
-    """Why the ledger could not be updated, and the age of its answer."""
-
-    error: GoferError
-    age_s: float
+# The longest time that a command which only shows runs waits for clusters, all of them together.
+ANSWER_S = 3.0
 
 
-def refresh_active(session: Session) -> StaleLedger | None:
-    """Update the ledger if it has a run that has not ended. Calls no cluster when all runs have ended."""
+class StaleRuns:
+    """The targets that could not be asked: their runs are shown as the ledger has them. For one thread.
+
+    `limit_s` is the time in which a store must answer, too.
+    """
+
+    def __init__(self, unanswered: Sequence[Unanswered] = (), limit_s: float | None = None) -> None:
+        self._errors = {
+            _target_key(row): one.error.message
+            for one in unanswered
+            if isinstance(one.error, GoferError)
+            for row in one.rows
+        }
+        self.limit_s = limit_s
+        self._answers: dict[str, bool] = {}
+
+    def why(self, row: RunRow) -> str | None:
+        """Why the state of this run may be old, as a sentence; None when it is not."""
+        return None if row.is_final else self._errors.get(_target_key(row))
+
+    def can_read(self, session: Session, row: RunRow, folder: RunFolder) -> bool:
+        """Whether the store of the run can be read now. A store elsewhere is tried once, by listing the
+        folder; a warning says that it does not answer.
+        """
+        if self.limit_s is None or row.store in self._answers:
+            return self._answers.get(row.store, True)
+        is_here = isinstance(folder.store, OnDisk)
+        self._answers[row.store] = is_here or (self.why(row) is None and _lists(folder, self.limit_s))
+        if not self._answers[row.store]:
+            session.emit(Warning(f"the store of `{row.target}` does not answer; its logs are not read"))
+        return self._answers[row.store]
+
+
+NOT_STALE = StaleRuns()
+
+
+def _lists(folder: RunFolder, limit_s: float) -> bool:
+    """Whether the folder can be listed within the time. An error is raised again where the folder is read."""
+    try:
+        BackgroundCall(lambda: folder.attempts).result(limit_s)
+    except TimeoutError:
+        return False
+    except GoferError:
+        pass
+    return True
+
+
+def _target_key(row: RunRow) -> tuple[str, ...]:
+    return row.target, row.backend, row.store, row.origin
+
+
+def refresh_active(session: Session, *, limit_s: float | None = None) -> StaleRuns:
+    """Update the ledger if it has a run that has not ended. Calls no cluster when all runs have ended.
+
+    `limit_s`: see `gofer.ops.runs.observe.refresh_each`.
+    """
     # The open states are listed, because a query for "not final" would not use the index on the state.
     living = tuple(str(state) for state in State if not state.is_final)
-    newest = session.ledger.select(Query(filters=(Filter("state", "=", living),), limit=1))
-    return _refresh(session, None, newest[0]) if newest else None
+    has_open = session.ledger.select(Query(filters=(Filter("state", "=", living),), limit=1))
+    return _refresh(session, None, limit_s) if has_open else StaleRuns(limit_s=limit_s)
 
 
 def refresh_runs(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
     """The same runs as they are now, or as last observed when their cluster cannot be asked."""
+    return refresh_shown(session, rows, limit_s=None)[0]
+
+
+def refresh_shown(
+    session: Session, rows: Sequence[RunRow], *, limit_s: float | None = ANSWER_S
+) -> tuple[list[RunRow], StaleRuns]:
+    """Like `refresh_runs`, also which of the runs are as last observed."""
     active = [row for row in rows if not row.is_final]
     if not active:
-        return list(rows)
-    _refresh(session, active, active[0])
-    return [session.ledger.get(row.id) or row for row in rows]
+        return list(rows), StaleRuns(limit_s=limit_s)
+    stale = _refresh(session, active, limit_s)
+    return [session.ledger.get(row.id) or row for row in rows], stale
 
 
-def _refresh(session: Session, rows: Sequence[RunRow] | None, example: RunRow) -> StaleLedger | None:
+def _refresh(session: Session, rows: Sequence[RunRow] | None, limit_s: float | None) -> StaleRuns:
     """Refresh. Even a broken settings file is only a warning: the ledger can be shown without it."""
     # When all runs have ended, `list runs` is instant since it loads no backend.
-    from gofer.ops.runs.observe import refresh
+    from gofer.ops.runs.observe import refresh_each
 
-    try:
-        refresh(session, rows)
-    except GoferError as error:
-        stale = StaleLedger(error, time.time() - (example.observed_at or example.submitted_at))
-        _warn(session, stale)
-        return stale
-    return None
+    unanswered = refresh_each(session, rows, limit_s=limit_s)
+    for one in unanswered:
+        if not isinstance(one.error, GoferError):
+            raise one.error
+    _warn(session, unanswered)
+    return StaleRuns(unanswered, limit_s)
 
 
-def _warn(session: Session, stale: StaleLedger) -> None:
-    age = format_duration(stale.age_s)
-    session.emit(Warning(f"{stale.error.message}; showing the state from {age} ago"))
-    if isinstance(stale.error, ConfigError):
-        session.emit(Hint("`gofer config check` lists every error of the settings"))
-    elif isinstance(stale.error, CredentialError) and stale.error.hint:
-        session.emit(Hint(f"{stale.error.hint}"))
+def _warn(session: Session, unanswered: Sequence[Unanswered]) -> None:
+    """One warning for each error: the machines of a target may have the same."""
+    ages: dict[str, float] = {}
+    errors: dict[str, GoferError] = {}
+    now = time.time()
+    for one in unanswered:
+        if isinstance(one.error, GoferError):
+            observed = max(row.observed_at or row.submitted_at for row in one.rows)
+            errors[one.error.message] = one.error
+            ages[one.error.message] = max(now - observed, ages.get(one.error.message, 0.0))
+    for message, error in errors.items():
+        age = format_duration(ages[message])
+        session.emit(Warning(f"{message}; showing the state from {age} ago"))
+        if isinstance(error, ConfigError):
+            session.emit(Hint("`gofer config check` lists every error of the settings"))
+        elif isinstance(error, CredentialError) and error.hint:
+            session.emit(Hint(f"{error.hint}"))

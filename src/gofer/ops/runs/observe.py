@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.backends import registry
 from gofer.backends.base import RunRef
+from gofer.core.parallel import BackgroundCall
 from gofer.core.states import Reason, State
 from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.model.run import Observation
@@ -33,21 +34,77 @@ _LOOK_S = 0.15
 _FILES = ("queue.db", "queue.db-wal")
 
 
+class Unanswered(NamedTuple):
+    """Runs of one target whose states are not known now, and why."""
+
+    rows: list[RunRow]
+    error: Exception
+
+
+class _Answer(NamedTuple):
+    """What a cluster and the folders of the runs say, by run id; `problem` is why the answer is not whole."""
+
+    seen: Mapping[str, Observation]
+    problem: Unreachable | None = None
+
+
 def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
     """Ask the backends about these runs, or about every open run. Runs that have ended are skipped. Blocks.
 
     A run that its backend does not know is repaired: see `gofer.ops.maintenance.repair`. BackendError and
     StoreError are raised after the other targets were asked.
     """
+    for one in refresh_each(session, rows):
+        raise one.error
+
+
+def refresh_each(
+    session: Session, rows: Sequence[RunRow] | None = None, *, limit_s: float | None = None
+) -> list[Unanswered]:
+    """Like `refresh`, but returns the targets that could not be asked.
+
+    With `limit_s`, gofer asks all targets at the same time, and a target that has not answered after this
+    time is one of those. What it says later is not read.
+    """
     active = session.ledger.active() if rows is None else expand(session, rows)
-    problem: Exception | None = None
-    for group in by_backend(active):
+    questions = [_Question(session, group, limit_s) for group in by_backend(active)]
+    problems = []
+    for question in questions:
         try:
-            _ask(session, group)
+            _record(session, question.rows, question.answer())
         except Exception as error:
-            problem = problem or error
-    if problem is not None:
-        raise problem
+            problems.append(Unanswered(question.rows, error))
+    return problems
+
+
+class _Question:
+    """The question to one target about its runs. With a time limit, a thread asks other machines at once."""
+
+    def __init__(self, session: Session, rows: list[RunRow], limit_s: float | None) -> None:
+        self.rows = rows
+        self._session = session
+        self._limit_s = limit_s or 0.0
+        self._ends_at = time.monotonic() + self._limit_s
+        is_bounded = limit_s is not None and not registry.runs_here(rows[0].backend)
+        self._call = BackgroundCall(self._ask_in_thread) if is_bounded else None
+
+    def answer(self) -> _Answer:
+        """Blocks. Unreachable when the time is over."""
+        if self._call is None:
+            return _ask(self._session, self.rows)
+        try:
+            return self._call.result(self._ends_at - time.monotonic())
+        except TimeoutError:
+            raise no_answer(self.rows[0].target, self._limit_s) from None
+
+    def _ask_in_thread(self) -> _Answer:
+        with self._session.for_thread() as session:
+            return _ask(session, self.rows)
+
+
+def no_answer(name: str, limit_s: float) -> Unreachable:
+    """The error for a target or store that has not answered within a time limit."""
+    return Unreachable(f"`{name}` did not answer within {limit_s:g} s")
 
 
 def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:
@@ -67,7 +124,8 @@ def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
     return list(found.values())
 
 
-def _ask(session: Session, rows: list[RunRow]) -> None:
+def _ask(session: Session, rows: list[RunRow]) -> _Answer:
+    """Ask the cluster of these runs, and read their folders where these say more. Changes nothing."""
     runs_here = registry.runs_here(rows[0].backend)
     here = [row for row in rows if not runs_here or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
@@ -78,12 +136,17 @@ def _ask(session: Session, rows: list[RunRow]) -> None:
         problem, seen = error, error.answers
     if backend.capabilities.has_ends_in_folder:
         seen = settled(session, rows, seen)
-    wanted = {row.id for row in rows}
+    return _Answer(seen, problem)
+
+
+def _record(session: Session, rows: list[RunRow], answer: _Answer) -> None:
+    """Write the answer to the ledger, and act on it. Unreachable when it is not whole."""
+    seen, backend, wanted = answer.seen, session.backend_of(rows[0]), {row.id for row in rows}
     session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time(), rows)
     stop_unwanted(session, rows, seen, backend)
-    if problem is not None:
-        _give_up(session, [row for row in rows if row.id not in seen], backend, problem)
-        raise problem
+    if answer.problem is not None:
+        _give_up(session, [row for row in rows if row.id not in seen], backend, answer.problem)
+        raise answer.problem
     missing = [row for row in rows if row.id not in seen]
     if missing:
         repair(session, missing, backend)

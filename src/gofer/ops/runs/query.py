@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.backends import registry
+from gofer.backends.base import Waiting
+from gofer.core.parallel import BackgroundCall
 from gofer.core.states import State
 from gofer.errors import GoferError
 from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.freshness import NOT_STALE, StaleRuns
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
+from gofer.ops.runs.observe import no_answer
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.target_views import page_of
 from gofer.ops.runs.why import WAITING, waiting_for
@@ -72,18 +76,24 @@ class RunDetails(NamedTuple):
 
 
 def facts(
-    session: Session, row: RunRow, reader: LogReader | None = None, *, fetched: Sequence[Path] | None = None
+    session: Session,
+    row: RunRow,
+    reader: LogReader | None = None,
+    stale: StaleRuns = NOT_STALE,
+    *,
+    fetched: Sequence[Path] | None = None,
 ) -> RunDetails:
     """The facts from the ledger and the run's folder, as `reader` listed it. Only about a waiting run, the
-    cluster is called. `fetched` are copies of logs, if any.
+    cluster is called. `fetched` are copies of logs, if any. A folder that `stale` cannot read is not read.
     """
-    if is_adopted(row):
-        return _adopted(session, row, list(fetched or ()))
     reader = reader or LogReader(session, row, whole=True)
+    if is_adopted(row) or not stale.can_read(session, row, reader.folder):
+        return _without_folder(session, row, list(fetched or ()))
     folder, logs = reader.folder, reader.files()
     failure = find_first_failure(folder, row)
     record = RunRecords(session).of(row)
-    waiting = waiting_for(session, row, record) if row.kind == "run" and row.state in WAITING else None
+    is_waiting = row.kind == "run" and row.state in WAITING and stale.why(row) is None
+    waiting = _waiting(session, row, record, stale.limit_s) if is_waiting else None
     return RunDetails(
         row=row,
         command=quote_command(row.command),
@@ -102,6 +112,21 @@ def facts(
         page=_page(session, row),
         ahead=waiting.ahead if waiting else None,
     )
+
+
+def _waiting(session: Session, row: RunRow, record: RunRecord | None, limit_s: float | None) -> Waiting:
+    """What the run waits for, by its cluster, which must answer within the time limit, if there is one."""
+    if limit_s is None or registry.runs_here(row.backend):
+        return waiting_for(session, row, record)
+
+    def ask_in_thread() -> Waiting:
+        with session.for_thread() as own:
+            return waiting_for(own, row, record)
+
+    try:
+        return BackgroundCall(ask_in_thread).result(limit_s)
+    except TimeoutError:
+        return Waiting(f"its cluster cannot be asked: {no_answer(row.target, limit_s).message}")
 
 
 def _hosts(folder: RunFolder, row: RunRow, record: RunRecord | None) -> tuple[str, ...]:
@@ -130,8 +155,8 @@ def _commit(record: RunRecord | None) -> str:
     return f"{code.commit[:12]}{branch}{', with changes' if code.dirty else ''}"
 
 
-def _adopted(session: Session, row: RunRow, paths: list[Path]) -> RunDetails:
-    """The facts about an adopted job, which has nothing in a store."""
+def _without_folder(session: Session, row: RunRow, paths: list[Path]) -> RunDetails:
+    """The facts about a run that has nothing in a store, or whose store cannot be read."""
     return RunDetails(
         row=row,
         command=quote_command(row.command),

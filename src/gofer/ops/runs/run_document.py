@@ -184,6 +184,10 @@ class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
         Text | None, Meta(description="the cluster's own name of the run: the number of its Slurm job")
     ]
     observed_at: Annotated[Time | None, Meta(description="when the target was last asked")]
+    stale: Annotated[
+        str | None,
+        Meta(description="why the state is that of `observed_at`: the target could not be asked now"),
+    ]
 
 
 @functools.cache

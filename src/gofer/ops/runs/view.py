@@ -10,6 +10,7 @@ import msgspec
 from gofer.core.states import State
 from gofer.ops.files.results import CameHome, LeftFiles, came_home
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
+from gofer.ops.runs.freshness import NOT_STALE, StaleRuns
 from gofer.ops.runs.node_reports import NodeUse, node_usage
 from gofer.ops.runs.run_document import (
     SCHEMA_VERSION,
@@ -47,18 +48,19 @@ def run_json(session: Session, row: RunRow, *, from_store: bool = True) -> dict[
 
 
 def run_jsons(
-    session: Session, rows: Iterable[RunRow], *, from_store: bool = True
+    session: Session, rows: Iterable[RunRow], *, from_store: bool = True, stale: StaleRuns = NOT_STALE
 ) -> Iterator[dict[str, Any]]:
     """Each run as plain JSON values. The record of a group is decoded once for all its rows.
 
-    Without `from_store`, only the ledger is read, and `logs`, `usage`, `first_failure` and `came_home` are
-    null.
+    Without `from_store`, and for a run whose files are on a machine that does not answer, only the ledger is
+    read, and `logs`, `usage`, `first_failure` and `came_home` are null.
     """
     records = RunRecords(session)
     for row in rows:
         folder = session.run_folder(row, whole=True) if from_store and _left_traces(row) else None
-        document = _document(row, records.of(row), folder)
-        if not from_store:
+        is_read = from_store and (folder is None or stale.can_read(session, row, folder))
+        document = _document(row, records.of(row), folder if is_read else None, stale.why(row))
+        if not is_read:
             document = msgspec.structs.replace(document, logs=None, usage=None)
         plain: dict[str, Any] = msgspec.to_builtins(document)
         yield plain
@@ -71,7 +73,9 @@ def _left_traces(row: RunRow) -> bool:
     )
 
 
-def _document(row: RunRow, record: RunRecord | None, folder: RunFolder | None) -> RunDocument:
+def _document(
+    row: RunRow, record: RunRecord | None, folder: RunFolder | None, stale: str | None
+) -> RunDocument:
     failure = find_first_failure(folder, row) if folder else None
     is_group = row.kind == "group"
     return RunDocument(
@@ -113,6 +117,7 @@ def _document(row: RunRow, record: RunRecord | None, folder: RunFolder | None) -
         resubmit_of=record.resubmit_of if record else None,
         service_id=row.service_id or None,
         observed_at=format_time(row.observed_at),
+        stale=stale,
     )
 
 

@@ -15,11 +15,12 @@ from gofer.cli.output.table import render, screen_width
 from gofer.cli.output.theme import has_colours
 from gofer.errors import UsageError
 from gofer.ops.runs.find import find
-from gofer.ops.runs.freshness import refresh_active
+from gofer.ops.runs.freshness import ANSWER_S, refresh_active
 from gofer.ops.session import Session
 from gofer.tracking.query import Filter, Query, parse_filters
 
 if TYPE_CHECKING:
+    from gofer.ops.runs.freshness import StaleRuns
     from gofer.tracking.ledger import Selection
 
 _USUAL = 20
@@ -37,12 +38,12 @@ def run(**given: Any) -> int:
         if given["everywhere"]:
             _discover_runs(session)
         query = _query(session, given)
-        refresh_active(session)
+        stale = refresh_active(session, limit_s=ANSWER_S)
         rows = _select(session, query, given)
         if given["export"]:
             _export(rows, names, given["export"])
         elif given["as_json"]:
-            _print_json(session, rows)
+            _print_json(session, rows, stale)
         else:
             _print_table(rows, names or SHOWN, spare=names is None)
         _print_more_hint(session, query, rows, given)
@@ -90,10 +91,10 @@ def _select(session: Session, query: Query, given: dict[str, Any]) -> Selection:
     return session.ledger.selection(query._replace(limit=None, sort="row")).first(query.limit)
 
 
-def _print_json(session: Session, rows: Selection) -> None:
+def _print_json(session: Session, rows: Selection, stale: StaleRuns) -> None:
     from gofer.cli.output.run_json import print_runs  # loads what `list runs` does not need
 
-    print_runs(session, rows, from_store=len(rows) <= _LOOKED_UP)
+    print_runs(session, rows, stale, from_store=len(rows) <= _LOOKED_UP)
 
 
 def _print_table(rows: Selection, names: tuple[str, ...], *, spare: bool) -> None:

@@ -15,12 +15,14 @@ from gofer.cli.output.screen import print_message, write
 from gofer.cli.output.theme import has_colours
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.find import find_all
-from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.freshness import refresh_shown
 from gofer.ops.runs.query import facts
 from gofer.ops.session import Session
+from gofer.ops.submission.ledger_rows import is_adopted
 
 if TYPE_CHECKING:
     from gofer.ops.logs.log_reader import LogCopies
+    from gofer.ops.runs.freshness import StaleRuns
     from gofer.tracking.ledger import RunRow
 
 _LINES = 100
@@ -29,22 +31,23 @@ _LINES = 100
 def run(**given: Any) -> int:
     """For each run: the log's end, the log paths and the facts on stdout, or JSON."""
     with Session(target=given["target"]) as session:
-        rows = refresh_runs(session, find_all(session, given["runs"], target=given["target"]))
+        rows, stale = refresh_shown(session, find_all(session, given["runs"], target=given["target"]))
         if given["as_json"]:
-            print_run(session, rows[0]) if len(rows) == 1 else print_runs(session, rows)
+            print_run(session, rows[0], stale) if len(rows) == 1 else print_runs(session, rows, stale)
             return 0
         for at, row in enumerate(rows):
             if at:
                 sys.stdout.write("\n")
-            _show(session, row, lines=0 if given["no_logs"] else given["lines"])
+            _show(session, row, stale, lines=0 if given["no_logs"] else given["lines"])
     return 0
 
 
-def _show(session: Session, row: RunRow, *, lines: int) -> None:
+def _show(session: Session, row: RunRow, stale: StaleRuns, *, lines: int) -> None:
     reader = LogReader(session, row, whole=True)
+    lines = lines if is_adopted(row) or stale.can_read(session, row, reader.folder) else 0
     copies = _fetch(reader, row) if lines else None
     log_shown = bool(lines) and row.kind == "run" and _print_tail(reader, lines, copies)
-    found = facts(session, row, reader, fetched=None if copies is None else copies.paths)
+    found = facts(session, row, reader, stale, fetched=None if copies is None else copies.paths)
     sys.stdout.write(describe(found, now=time.time(), log_shown=log_shown, colour=has_colours(sys.stdout)))
 
 

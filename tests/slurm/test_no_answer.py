@@ -1,0 +1,75 @@
+"""`list` and `q` while `squeue` does not end: they end with what the ledger knows, and its age."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from clusters.fixtures import ON_SLURM
+from clusters.fixtures import slurm as slurm
+from clusters.fixtures import slurm_site as slurm_site
+from clusters.slurm import Slurm
+from slurm.slurm_home import SlurmHome
+
+pytestmark = ON_SLURM
+
+LATE = "`lab` did not answer within 3 s"
+
+
+@pytest.fixture
+def home(tmp_path: Path, slurm: Slurm) -> SlurmHome:
+    made = SlurmHome(tmp_path / "two words", slurm)
+    settings = (made.folder / "gofer.yaml").read_text()
+    made.configure(settings.replace("targets:\n", "targets:\n  here: {kind: local}\n"))
+    return made
+
+
+@contextmanager
+def silent(home: SlurmHome) -> Iterator[None]:
+    """While `squeue` does not end, and gofer has no recent answer of it."""
+    programs, gate = home.root / "bin", home.root / "squeue gate"
+    programs.mkdir()
+    os.mkfifo(gate)
+    (programs / "squeue").write_text(f"""#!/bin/sh\n: < '{gate}'\nexec {shutil.which("squeue")} "$@"\n""")
+    (programs / "squeue").chmod(0o755)
+    before = home.environ["PATH"]
+    home.environ["PATH"] = f"{programs}:{before}"
+    for file in (home.queue_home / "slurm").glob("*.json"):
+        file.unlink()
+    try:
+        yield
+    finally:
+        home.environ["PATH"] = before
+        (programs / "squeue").unlink()
+        with suppress(OSError):  # nobody waits
+            os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+
+
+def test_a_target_that_is_silent_is_shown_as_of_its_last_answer_and_others_as_they_are(
+    home: SlurmHome,
+) -> None:
+    gate = home.root / "gate"
+    wait = ("sh", "-c", f"while [ ! -e '{gate}' ]; do sleep 0.05; done")
+    far = home.submit("--no-code", "-n", "12", "--single", *wait)
+    seen = home.until_view(far, state="running")
+    assert seen["stale"] is None
+    near = home.submit("--no-code", "-t", "here", *wait)
+    waiting = home.submit("--no-code", "-n", "12", "--single", "true")
+    with silent(home):
+        listed = home.gofer("list", "runs", "--json")
+        assert listed.err.count("warning: ") == 1
+        assert f"warning: {LATE}; showing the state from " in listed.err
+        found = {run["id"]: run for run in json.loads(listed.out)}
+        assert (found[far]["state"], found[far]["stale"]) == ("running", LATE)
+        assert found[far]["observed_at"] == seen["observed_at"]
+        assert (found[near]["state"], found[near]["stale"]) == ("running", None)
+        shown = home.gofer("q", waiting, far)
+        assert "state" in shown.out and far in shown.out and LATE in shown.err
+        assert json.loads(home.gofer("q", "--json", waiting).out)["stale"] == LATE
+    gate.touch()
+    assert {run["state"] for run in home.wait(far, near, waiting)} == {"succeeded"}
