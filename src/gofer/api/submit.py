@@ -19,15 +19,16 @@ def submit(
     target: str | None = None,
     folder: FolderPath | None = None,
     each: Mapping[str, Sequence[object]] | None = None,
-    code: bool = True,
+    code: bool | str = True,
     after: Run | str | Sequence[Run | str] = (),
     **job: Unpack[JobOptions],
 ) -> Run:
     """Run `command` on a target with the code of `folder` (default: the current one), and return at once.
 
     `each` makes an array: every combination of its values, `{name}` replaced in the command; the Run is then
-    the group. The run starts when the runs `after` have succeeded; `"ID:any"` is for a run that has to end in
-    any way. `job` are the options of the job, see JobOptions. UsageError for a command that is one text.
+    the group. `code` is False for no code, or `"STORE:PATH"` for code that lies in a store. The run starts
+    when the runs `after` have succeeded; `"ID:any"` is for a run that has to end in any way. `job` are the
+    options of the job, see JobOptions. UsageError for a command that is one text.
     """
     with OpenProject(folder) as session:
         request = SubmitRequest(
@@ -35,7 +36,8 @@ def submit(
             command=command_words(command),
             target=target,
             columns={name: tuple(map(str, values)) for name, values in (each or {}).items()},
-            code=code,
+            code=code is not False,
+            stored_code=code if isinstance(code, str) else None,
             after=_references(after),
         )
         return Run(submit_run(session, request).id, folder=folder)

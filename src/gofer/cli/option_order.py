@@ -19,8 +19,8 @@ _FLAGS = """
     --service-principal --single --stdin --version --wait --with-git --yes -Q -h -r -y
 """
 _VALUED = """
-    --accelerator --after --array --as --attempt --cloud --code-folder --color --columns --cpus --each --env
-    --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace --group --host
+    --accelerator --after --array --as --attempt --cloud --code --code-folder --color --columns --cpus --each
+    --env --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace --group --host
     --include --installer --job --jobs --keep --kind --last --launcher --lines --max --memory --name --node
     --nodes --older-than --out --outputs --packages --priority --procs --profile --rank --rank-variables
     --remove --retries --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit

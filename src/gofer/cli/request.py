@@ -54,6 +54,7 @@ def build_request(given: Mapping[str, Any]) -> SubmitRequest:
         after=tuple(given["after"]),
         stdin=read_all() if given["stdin"] else None,
         with_git=given["with_git"],
+        stored_code=given["code"],
         code_folder=Path(given["code_folder"]) if given["code_folder"] else None,
     )
 

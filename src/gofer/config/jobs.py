@@ -37,7 +37,9 @@ _FLAGS = {
 
 
 class JobFile(NamedTuple):
-    """A job file, checked. `job` holds the keys it shares with the settings, still with their places."""
+    """A job file, checked. `job` holds the keys it shares with the settings, still with their places.
+    `code` is `STORE:PATH`, for code that lies in a store.
+    """
 
     path: Path
     job: Table
@@ -45,6 +47,7 @@ class JobFile(NamedTuple):
     script: str | None
     target: str | None
     axes: Axes
+    code: str | None = None
 
     @property
     def argv(self) -> tuple[str, ...] | None:
@@ -70,6 +73,7 @@ def read_job_file(path: Path) -> JobFile:
         script=values.get("script"),
         target=values.get("target"),
         axes=_axes(values, document.entries, path.parent),
+        code=None if values.get("code") is None else str(values["code"]),
     )
 
 

@@ -249,6 +249,16 @@ class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     password: Annotated[Kept | None, Meta(description="A reference: the registry's password or token")] = None
 
 
+class StorePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A folder in a store."""
+
+    store: Annotated[SomeText, Meta(description="The name of the store")]
+    path: Annotated[SomeText, Meta(description="Where the folder is in the store")]
+
+    def __str__(self) -> str:
+        return f"{self.store}:{self.path}"
+
+
 class JobFileSection(JobSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A job in a file of its own, for `gofer submit --job FILE`: the keys of `job`, and what to run."""
 
@@ -259,6 +269,10 @@ class JobFileSection(JobSection, frozen=True, forbid_unknown_fields=True, kw_onl
         None
     )
     target: Annotated[str | None, Meta(description="The target to run on")] = None
+    code: Annotated[
+        StorePlace | None,
+        Meta(description="The code lies in a store and is taken from there, not from the project"),
+    ] = None
     each: Annotated[
         dict[str, Words | Verbatim] | None,
         Meta(

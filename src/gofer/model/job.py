@@ -71,7 +71,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
     in bytes of the standard input that was sent along, which lies in the run's folder. `shell`: the run is
     there to be entered, so a target that opens shells only on request gets the request. `after` are runs of
-    the same target that have to end first.
+    the same target that have to end first. `code` is the URL of the folder in a store that the code came
+    from; None for code of a folder of this machine.
     """
 
     command: tuple[str, ...]
@@ -103,6 +104,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     stdin: int | None = None
     shell: bool = False
     after: tuple[RunDependency, ...] = ()
+    code: str | None = None
 
     @property
     def starts_once(self) -> bool:

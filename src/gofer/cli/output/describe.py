@@ -88,6 +88,7 @@ def _lines(facts: RunDetails, now: float) -> list[tuple[str, str]]:
         ("values", _pairs(row.args)),
         ("tags", _pairs(row.tags)),
         ("snapshot", (row.snapshot or "")[:_SNAPSHOT_LETTERS]),
+        ("code", printable(facts.code)),
         ("commit", printable(facts.commit)),
         ("peak", _peaks(facts.usage) if row.is_final else ""),
         ("usage", "" if row.is_final else "\n".join(map(_usage, facts.usage))),

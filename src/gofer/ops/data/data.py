@@ -58,7 +58,7 @@ def download(
                 f"`{place}` is in no mapped folder, so gofer does not know where to put it",
                 hint=f"`gofer cp {quote_word(str(place))} ./{name}`",
             )
-    return [_bring(place, _local_path(place), options) for place in places]
+    return [bring(place, _local_path(place), options) for place in places]
 
 
 def between(
@@ -88,7 +88,7 @@ def copy(
     name = origin.key.rpartition("/")[2]
     if isinstance(goal, Path):
         into = into or (goal.is_dir() and view(origin).head(origin.key) is not None)
-        return [_bring(origin, goal / name if into else goal, options)]
+        return [bring(origin, goal / name if into else goal, options)]
     into = into or goal.is_whole
     return _across(origin, goal.at(join(goal.key, name)) if into else goal, options)
 
@@ -109,7 +109,7 @@ def sync(
         assert isinstance(goal, StorePath), "one of the two is"
         return [_send(origin, goal, options)]
     if isinstance(goal, Path):
-        return [_bring(origin, goal, options)]
+        return [bring(origin, goal, options)]
     return _across(origin, goal, options)
 
 
@@ -143,7 +143,8 @@ def _send(origin: Path, goal: StorePath, options: TransferOptions, *, pack: bool
     return Transfer(LocalEnd(origin), StoreEnd(goal.store, goal.key), _apart(options), str(goal))
 
 
-def _bring(origin: StorePath, goal: Path, options: TransferOptions) -> Step:
+def bring(origin: StorePath, goal: Path, options: TransferOptions) -> Step:
+    """Copy a file or folder of a store to this machine."""
     source = StoreEnd(view(origin, ahead=True), origin.key)
     return Transfer(source, LocalEnd(goal), options, str(origin), origin)
 

@@ -52,9 +52,9 @@ class RunDetails(NamedTuple):
     `command` is one line for a shell. `why` is the reason in a sentence, or what the run is doing.
     `log_paths` are files on this machine: fetched copies, or files of a store that is a folder here.
     `failed_rows` are the first ten of a group. `commit` is git's commit with the branch, and whether the code
-    differed. `came_home` are the files that the run left. `saw_no_gpu`: the target has GPUs, but the run
-    asked for none. `hosts` are the machines of a target that has several, `page` the run's page of a service,
-    and `ahead` the number of runs before a waiting one.
+    differed; `code` is where the code lay in a store. `came_home` are the files that the run left.
+    `saw_no_gpu`: the target has GPUs, but the run asked for none. `hosts` are the machines of a target that
+    has several, `page` the run's page of a service, and `ahead` the number of runs before a waiting one.
     """
 
     row: RunRow
@@ -68,6 +68,7 @@ class RunDetails(NamedTuple):
     usage: list[NodeUse]
     failed_rows: list[FailedRow]
     commit: str = ""
+    code: str = ""
     came_home: CameHome = CameHome()
     saw_no_gpu: bool = False
     hosts: tuple[str, ...] = ()
@@ -106,6 +107,7 @@ def facts(
         usage=node_usage(folder, row),
         failed_rows=_failed_rows(session, row),
         commit=_commit(record),
+        code=(record.job.code or "") if record is not None else "",
         came_home=came_home(folder, row),
         saw_no_gpu=gpu_oversight.saw_none(record),
         hosts=_hosts(folder, row, record),

@@ -42,15 +42,18 @@ _SLOW_BYTES = 1 << 30
 _MOST_BYTES = 1 << 20
 _PATTERN = re.compile(r"[*?\[\\!#]")
 # More files than this outside the current folder are probably not intended.
-_ASKED_FILES = 20_000
-_ASKED_BYTES = 1 << 30
+ASKED_FILES = 20_000
+ASKED_BYTES = 1 << 30
 
 
 class Chosen(NamedTuple):
-    """Like `CodeFolder`. Without a path, the run gets no code."""
+    """Like `CodeFolder`. Without a path, the run gets no code. With `url`, the code comes from this folder of
+    a store.
+    """
 
     path: Path | None
     reason: str
+    url: str | None = None
 
 
 NO_CODE = Chosen(None, "")
@@ -75,13 +78,15 @@ def choose_code_folder(session: Session, given: Path | None) -> Chosen:
 
 class Source(NamedTuple):
     """The folder to send, why it is the project (see `gofer.config.project`), and the folder in it where
-    the command was typed. `include` are patterns, relative to that folder, of ignored files to send.
+    the command was typed. `include` are patterns, relative to that folder, of ignored files to send. `url` is
+    that of code that lies in a store.
     """
 
     folder: Path
     reason: str = ""
     workdir: str = "."
     include: tuple[str, ...] = ()
+    url: str | None = None
 
     @classmethod
     def of_project(cls, session: Session) -> Source:
@@ -114,7 +119,7 @@ def outside_limit(session: Session, source: Source) -> OutsideLimit | None:
     def exceeded(files: int, size: int) -> None:
         _agree(session, source, f"at least {count_files(files)}, {format_size(size)}")
 
-    return OutsideLimit(source.workdir, files=_ASKED_FILES, size=_ASKED_BYTES, exceeded=exceeded)
+    return OutsideLimit(source.workdir, files=ASKED_FILES, size=ASKED_BYTES, exceeded=exceeded)
 
 
 def _agree(session: Session, source: Source, extent: str) -> None:
@@ -299,7 +304,9 @@ def collect_secret_files(session: Session, source: Source) -> dict[str, str]:
 
 def named_secrets(session: Session, source: Source) -> Iterator[str]:
     """The paths that look like secrets and are named in full, without a pattern."""
-    for base, patterns in (("", session.settings.include), (source.workdir, source.include)):
+    # `include:` of the settings is about the project.
+    of_project = () if source.url else session.settings.include
+    for base, patterns in (("", of_project), (source.workdir, source.include)):
         for pattern in patterns:
             path = os.path.normpath(os.path.join(base, pattern.lstrip("/")))
             is_plain = not _PATTERN.search(pattern) and not pattern.endswith("/")

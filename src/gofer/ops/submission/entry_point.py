@@ -50,20 +50,22 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
 
     The program itself can be checked only on a target on this machine (`local`).
     """
+    # Code of a store has no folder where the person is: the command starts at its top.
+    here = folder if folder is not None and job.code is not None else session.folder
     search = session.environ.get("PATH", os.defpath)
     job = msgspec.structs.replace(
         job,
         workdir="." if folder is None else workdir(session, folder),
-        command=with_interpreter(job.command, session.folder, search),
+        command=with_interpreter(job.command, here, search),
     )
-    program, base = job.command[0], session.folder if folder is not None else None
+    program, base = job.command[0], here if folder is not None else None
     if placeholders([program]):
         return job
     if local:
-        _check_program(job.command, base, session.folder, session.environ)
+        _check_program(job.command, base, here, session.environ)
     script = script_of(job.command)
     if script is not None and not placeholders([script]):
-        _check_script(script, base)
+        _check_script(script, base, job.code)
     return job
 
 
@@ -246,11 +248,11 @@ def _locate(what: str, name: str, here: Path | None) -> Path:
     return Path(name) if here is None else here / name
 
 
-def _check_script(script: str, here: Path | None) -> None:
+def _check_script(script: str, here: Path | None, stored: str | None) -> None:
     path = _locate("script", script, here)
     if not path.exists():
         around = path.parent if path.parent.is_dir() else path.parent.parent
         known = [entry.name for entry in os.scandir(around)] if around.is_dir() else []
         raise CheckFailed(
-            f"the script `{script}` is not in `{here or '.'}`", hint=did_you_mean(path.name, known)
+            f"the script `{script}` is not in `{stored or here or '.'}`", hint=did_you_mean(path.name, known)
         )

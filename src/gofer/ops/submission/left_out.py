@@ -88,7 +88,7 @@ def list_both_sides(session: Session, source: Source, choice: SnapshotChoice, *,
     """List what would be sent, up to a number of files, and what would not be sent, each with its rule."""
     found = survey(source.folder, cache_dir=session.paths.cache_dir, choice=choice)
     size = format_size(sum(size for _, size in found.files))
-    session.emit(Message(f"code of `{source.folder}`: {count_files(len(found.files))}, {size}"))
+    session.emit(Message(f"code of `{source.url or source.folder}`: {count_files(len(found.files))}, {size}"))
     for path, size_bytes in sorted(found.files)[:_MOST_LISTED]:
         session.emit(Message(f"  {path} ({format_size(size_bytes)})"))
     if len(found.files) > _MOST_LISTED:

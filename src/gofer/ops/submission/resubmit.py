@@ -30,7 +30,7 @@ from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.stop import abort
-from gofer.ops.submission import mapped_folders
+from gofer.ops.submission import mapped_folders, stored_code
 from gofer.ops.submission.dependencies import open_dependencies
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.submit import Draft, SentCode, SubmitRequest, commit, make_draft, place_job
@@ -136,7 +136,7 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
     found = session.settings.target(target or record.target)
     job = _job(session, record, found)
     job = msgspec.structs.replace(job, after=_after(session, record, found))
-    folder = None if record.code is None else Path(record.code.folder)
+    folder = _code_folder(session, record, found.name, same_code=same_code)
     if folder is not None and not same_code and not folder.is_dir():
         raise CheckFailed(
             f"the code of {row.id} came from `{folder}`, which does not exist here",
@@ -150,6 +150,15 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
         with_git=record.code is not None and record.code.git,
         stdin=session.store(row.store).get(stdin_key(record.id)) if job.stdin is not None else None,
     )
+
+
+def _code_folder(session: Session, record: RunRecord, target: str, *, same_code: bool) -> Path | None:
+    """The folder that the code of a run came from. Code that lies in a store is brought as it is now."""
+    if record.code is None:
+        return None
+    if record.job.code is None or same_code:
+        return Path(record.code.folder)
+    return stored_code.bring(session, record.job.code, target)
 
 
 def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> Draft:

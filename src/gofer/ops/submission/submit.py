@@ -27,7 +27,7 @@ from gofer.core import run_layout as names
 from gofer.core.command import output_word
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
-from gofer.errors import CheckFailed, LedgerError
+from gofer.errors import CheckFailed, LedgerError, UsageError
 from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
@@ -49,9 +49,10 @@ from gofer.ops.submission import (
     packages,
     project_use,
     send,
+    stored_code,
     submitting_shell,
 )
-from gofer.ops.submission.code import NO_CODE, choose_code_folder
+from gofer.ops.submission.code import NO_CODE, Chosen, choose_code_folder
 from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.storage.base import Delegates
 from gofer.text import slug
@@ -70,7 +71,8 @@ _MAX_WORD_BYTES = 128 * 1024 - 1
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a person. With `code` False, no code is sent, and the command runs in an empty folder.
 
-    `code_folder` is the folder to send instead of the project. `include` are patterns of ignored files to
+    `code_folder` is the folder to send instead of the project, and `stored_code` the folder of a store, as
+    `STORE:PATH`, to take the code from. `include` are patterns of ignored files to
     send. `with_git` sends a small git repository. `each` and `array_file` are as on the command line;
     `columns` are further columns, already split. `shell` as in Job. `after` are runs that have to end first,
     as `dependencies.read_dependencies` reads them.
@@ -85,6 +87,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     columns: dict[str, tuple[str, ...]] = {}
     code: bool = True
     code_folder: Path | None = None
+    stored_code: str | None = None
     include: tuple[str, ...] = ()
     stdin: bytes | None = None
     with_git: bool = False
@@ -161,8 +164,8 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     _check_lengths(job)
     after = dependencies.read_dependencies(session, request.after, target)
     job = msgspec.structs.replace(job, sbatch=sbatch, shell=request.shell, after=after)
-    root = choose_code_folder(session, request.code_folder) if request.code else NO_CODE
-    folder = root.path
+    root = _choose_code(session, request, file, target.name)
+    folder, job = root.path, msgspec.structs.replace(job, code=root.url)
     local = registry.runs_here(target.kind)
     # Programs that packages install do not exist yet, so they cannot be checked.
     is_here = local and job.packages in (None, "none")
@@ -188,6 +191,19 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
         stdin=request.stdin,
         with_git=request.with_git,
     )
+
+
+def _choose_code(session: Session, request: SubmitRequest, file: JobFile | None, target: str) -> Chosen:
+    """The folder with the code; code that lies in a store is brought to this machine."""
+    if not request.code or request.code_folder is not None:
+        if request.stored_code is not None:
+            raise UsageError("`--code` and another option both say where the code is", hint="leave out one")
+        return choose_code_folder(session, request.code_folder) if request.code else NO_CODE
+    word = request.stored_code or (file.code if file else None)
+    if word is None:
+        return choose_code_folder(session, None)
+    url = stored_code.url_of(session, word, target)
+    return Chosen(stored_code.bring(session, url, target), "", url)
 
 
 def _note_unused(session: Session, flags: JobFlags, job: Job) -> None:
@@ -319,6 +335,8 @@ def _send_code(session: Session, draft: Draft) -> SentCode:
     entry_point.check_included(draft.job, draft.code_folder, taken, linked)
     left_out.name_unmatched(session, draft.job, taken)
     origin = code.origin(taken, source, use)
+    if draft.job.code is not None:
+        origin = msgspec.structs.replace(origin, folder=draft.job.code)
     git = _repository(session, draft, draft.code_folder, origin)
     origin = msgspec.structs.replace(origin, git=git is not None)
     return SentCode(taken.id, origin, taken.encode_times(), git)
@@ -346,7 +364,7 @@ def _name_secret_files(sent: SentCode, private: RunSecrets) -> SentCode:
 
 
 def _source(draft: Draft, folder: Path) -> code.Source:
-    return code.Source(folder, draft.code_reason, draft.job.workdir, draft.job.include)
+    return code.Source(folder, draft.code_reason, draft.job.workdir, draft.job.include, draft.job.code)
 
 
 def _recorded(

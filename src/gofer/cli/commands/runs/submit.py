@@ -217,6 +217,13 @@ _WHAT = [
         shell_complete=offers("files"),
     ),
     Option(
+        "--code",
+        "Take the code from this folder of a store",
+        default_text="from the project",
+        metavar="STORE:PATH",
+        shell_complete=offers("paths"),
+    ),
+    Option(
         "--include",
         "Also send ignored files that match this pattern, for example `data/labels/`",
         multiple=True,
