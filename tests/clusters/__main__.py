@@ -12,6 +12,7 @@ from pathlib import Path
 from clusters import slurm, ssh
 from clusters.errors import ClusterError
 from clusters.k8s import cluster as k8s
+from clusters.k8s.images import image_store
 from clusters.k8s.programs import programs
 from clusters.ssh_conf import NOISY, Noise
 
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     third = kinds.add_parser("k8s", help="a control plane and three nodes")
     third.add_argument("verb", choices=["build", "up", "down", "env"])
     third.add_argument("--dir", type=Path, default=K8S_FOLDER, help="where it lives")
+    third.add_argument("--nodes", type=int, default=k8s.NODES, help="how many nodes `up` starts")
     return parser
 
 
@@ -100,16 +102,16 @@ def _ssh_down(given: argparse.Namespace) -> None:
 
 
 def _k8s_build(given: argparse.Namespace) -> None:
-    print(f"# the programs are in {programs()}")
+    print(f"# the programs are in {programs()}, the images in {image_store()}")
 
 
 def _k8s_up(given: argparse.Namespace) -> None:
-    programs()
+    image_store()
     began = time.monotonic()
-    k8s.up(given.dir)
-    print(f"# the cluster takes objects after {time.monotonic() - began:.1f} s")
+    running = k8s.up(given.dir, nodes=given.nodes)
+    print(f"# {', '.join(running.nodes)} are ready after {time.monotonic() - began:.1f} s")
     _k8s_env(given)
-    print("# try: kubectl get --raw /readyz?verbose")
+    print("# try: kubectl get nodes")
 
 
 def _k8s_env(given: argparse.Namespace) -> None:

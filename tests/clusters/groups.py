@@ -1,4 +1,4 @@
-"""Control groups that Slurm makes for its nodes on this machine's hierarchies."""
+"""Control groups of the nodes of clusters on this machine's hierarchies, which all clusters share."""
 
 from __future__ import annotations
 
@@ -19,10 +19,20 @@ def usable() -> bool:
     return all(os.access(_ROOT / name / _MARK, os.W_OK) for name in _NEEDED)
 
 
-def clear(node: str) -> None:
-    """Remove the groups of a node whose processes are dead. Idempotent; what is still in use stays."""
+def make(group: str) -> None:
+    """A group at the top of each hierarchy, in which a node can make groups of its own. Idempotent."""
+    for hierarchy in _hierarchies():
+        (hierarchy / group).mkdir(exist_ok=True)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            # Version 1: no process can enter a group that has no processors.
+            if (hierarchy / group / name).exists() and hierarchy != _ROOT:
+                (hierarchy / group / name).write_text((hierarchy / name).read_text())
+
+
+def clear(group: str) -> None:
+    """Remove a group of a node whose processes are dead. Idempotent; what is still in use stays."""
     deadline = time.monotonic() + _TIMEOUT_S
-    while found := [path for path in _ROOT.glob(f"*/slurm_{node}") if path.is_dir()]:
+    while found := [path for path in (_ROOT / group, *_ROOT.glob(f"*/{group}")) if path.is_dir()]:
         for top in found:
             for folder, _, _ in os.walk(top, topdown=False):
                 # A frozen process does not even die.
@@ -33,3 +43,10 @@ def clear(node: str) -> None:
         if time.monotonic() > deadline:
             return
         time.sleep(0.01)
+
+
+def _hierarchies() -> list[Path]:
+    """One with version 2; of version 1, that of each controller."""
+    if (_ROOT / "cgroup.controllers").exists():
+        return [_ROOT]
+    return [path.parent for path in _ROOT.glob("*/tasks")]

@@ -156,7 +156,7 @@ class Slurm:
 
     def start_node(self, name: str) -> Daemon:
         """Switch on a node that was killed. It is not yet idle when this returns."""
-        groups.clear(name)
+        groups.clear(f"slurm_{name}")
         setup = Setup(hostname=name, binds={"/etc/hosts": self.site.conf.with_name("hosts")})
         wire = find(self.folder).get(f"{name}-wire")
         cell = open_cell(self.folder, name, setup, wire=wire, tied=self.tied)
@@ -245,7 +245,7 @@ def down(folder: Path) -> bool:
 
 def _clear_groups(site: Site) -> None:
     for node in site.nodes:
-        groups.clear(node.name)
+        groups.clear(f"slurm_{node.name}")
 
 
 def _start(slurm: Slurm) -> None:

@@ -15,6 +15,7 @@ from clusters.fixtures import k8s as k8s
 from clusters.fixtures import k8s_site as k8s_site
 from clusters.k8s.cluster import Kubernetes
 from clusters.k8s.site import issue, write_kubeconfig
+from k8s import pods
 
 from gofer.errors import CredentialError, Unreachable
 from gofer.transport.kubernetes import kubeconfig
@@ -180,6 +181,19 @@ def test_a_call_outlives_the_restart_of_a_part(k8s: Kubernetes, part: str) -> No
     k8s.kill_part(part)
     k8s.start_part(part)
     assert names(one.get(JOBS)) == [f"before-{part}"]
+
+
+def test_the_log_of_a_pod_is_followed_to_its_end(k8s: Kubernetes) -> None:
+    one = client(k8s)
+    one.create(JOBS, pods.job("counting", "import time\nfor at in range(3): print(at); time.sleep(0.2)"))
+    pods.until_running(k8s, "counting")
+    (pod,) = names(one.get(PODS, {"labelSelector": "job-name=counting"}))
+    assert b"".join(one.log("default", pod, {"follow": "true"})) == b"0\n1\n2\n"
+    assert pods.until_ended(k8s, "counting") == "Complete"
+    assert b"".join(one.log("default", pod, {"tailLines": "1"})) == b"2\n"
+    with pytest.raises(KubeApiError, match="container other is not valid") as caught:
+        list(one.log("default", pod, {"container": "other"}))
+    assert (caught.value.status, caught.value.reason) == (400, "BadRequest")
 
 
 def test_kubectl_agrees(k8s: Kubernetes) -> None:

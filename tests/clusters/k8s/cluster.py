@@ -1,31 +1,47 @@
-"""A Kubernetes cluster: a control plane with a network of its own, which this machine reaches by one cable.
+"""A Kubernetes cluster: a control plane and nodes on a network that this machine reaches by one cable.
 
-`up` blocks until the cluster answers and takes objects. With KUBECONFIG from `exports`, this machine is a
-client with all rights.
+`up` blocks until pods can be created and all nodes are ready. With KUBECONFIG from `exports`, this machine
+is a client with all rights.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters.cells import Cell, Daemon, Setup, all_run, call, find, find_one, open_cell, open_wire, sweep
+from clusters import groups
+from clusters.cells import (
+    Cell,
+    Daemon,
+    Setup,
+    all_run,
+    call,
+    close,
+    find,
+    find_one,
+    open_cell,
+    open_wire,
+    sweep,
+)
 from clusters.errors import ClusterError
 from clusters.k8s.control_plane import HEALTH, PARTS
+from clusters.k8s.images import image_store
+from clusters.k8s.node_files import Node
+from clusters.k8s.nodes import GPUS, make_node, start_daemon, start_node, wire_name
+from clusters.k8s.processes import kill, runs
 from clusters.k8s.programs import programs
 from clusters.k8s.site import Site, plan_site, read_site, write_site
 from clusters.k8s.steps import step
 from clusters.network import make_switch, plug_in_caller
 from clusters.waiting import TIMEOUT_S, until
 
+NODES = 3
 _CONTROL = "control"
 _SWITCH = "switch"
-# The kernel keeps this much of the name of a program.
-_NAME_LENGTH = 15
 _BEFORE_API = ("etcd", "kube-apiserver")
 
 
@@ -75,6 +91,72 @@ class Kubernetes:
         healthy = all(self._is_healthy(address) for address in HEALTH.values())
         return healthy and self._succeeds("get", "serviceaccount", "default")
 
+    # -- nodes
+
+    @property
+    def nodes(self) -> list[str]:
+        """Their names, also of those that are off."""
+        return [node.name for node in self._nodes()]
+
+    def node(self, name: str) -> Node:
+        return Node(self.site, int(name.removeprefix("node")))
+
+    def add_nodes(self, count: int) -> list[str]:
+        """Start more nodes; their names. They are not yet ready when this returns."""
+        first = max((node.number for node in self._nodes()), default=0) + 1
+        made = [Node(self.site, first + at) for at in range(count)]
+        for node in made:
+            make_node(node, find_one(self.folder, _SWITCH), tied=self.tied)
+        for node in made:
+            self.start_node(node.name)
+        return [node.name for node in made]
+
+    def start_node(self, name: str) -> None:
+        """Switch a node on. It is not yet ready when this returns."""
+        node = self.node(name)
+        start_node(node, find_one(self.folder, wire_name(node)), tied=self.tied)
+
+    def remove_node(self, name: str) -> None:
+        """Switch the node off and let the cluster forget it. Idempotent."""
+        node = self.node(name)
+        for part in (name, wire_name(node)):
+            if cell := find(self.folder).get(part):
+                close(cell)
+        groups.clear(node.group)
+        self.kubectl("delete", "node", name, "--ignore-not-found")
+        shutil.rmtree(node.folder, ignore_errors=True)
+
+    def start_daemon(self, name: str, daemon: str) -> Daemon:
+        """Start a daemon of a node, such as kubelet."""
+        return start_daemon(self.node(name), find_one(self.folder, name), daemon)
+
+    def kill_daemon(self, name: str, daemon: str) -> None:
+        """End a daemon of a node at once, as a crash would; idempotent. Containers go on."""
+        kill(find_one(self.folder, name), daemon)
+
+    def break_gpus(self, name: str, *which: int) -> None:
+        """These GPUs of the node are broken from now on, and all others work."""
+        (self.node(name).folder / "dev" / "unhealthy").write_text(" ".join(map(str, which)))
+
+    def ready_nodes(self) -> dict[str, int]:
+        """The nodes that are ready and have said so lately, with the GPUs that pods can get."""
+        found = {}
+        for node in json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]:
+            status = node["status"]
+            conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
+            if conditions.get("Ready") == "True":
+                gpus = int(status.get("allocatable", {}).get("nvidia.com/gpu", 0))
+                found[node["metadata"]["name"]] = gpus
+        return found
+
+    def until_ready(self, *names: str) -> None:
+        """Until these nodes are ready, with all their GPUs."""
+        self.until(lambda: {self.ready_nodes().get(name) for name in names} <= {GPUS}, f"{', '.join(names)}")
+
+    def _nodes(self) -> list[Node]:
+        folders = (self.folder / "nodes").iterdir()
+        return sorted((self.node(path.name) for path in folders), key=lambda node: node.number)
+
     # -- parts of the control plane
 
     def start_part(self, name: str) -> Daemon:
@@ -85,13 +167,12 @@ class Kubernetes:
 
     def kill_part(self, name: str) -> None:
         """End a part of the control plane at once, as a crash would; idempotent."""
-        self._signal(name, "KILL")
-        self.until(lambda: not self._runs(name), f"the end of {name}")
+        kill(self._control, name)
 
     def heal(self) -> None:
         """Start what was killed and wait until all parts work. Idempotent."""
         for name in PARTS:
-            if not self._runs(name):
+            if not runs(self._control, name):
                 self.start_part(name)
         self.until(lambda: self.answers() and self.is_ready(), "the control plane")
 
@@ -99,18 +180,7 @@ class Kubernetes:
         """As after `up`, except for namespaces: all parts work, and there are no jobs and no pods."""
         self.heal()
         delete = ("delete", "jobs,pods", "--all", "--all-namespaces", "--force", "--grace-period=0")
-        self.kubectl(*delete, "--wait=false")
-
-    def _signal(self, name: str, signal: str) -> None:
-        with suppress(ClusterError):  # it does not run
-            self._control.call("pkill", f"--signal={signal}", "--exact", name[:_NAME_LENGTH])
-
-    def _runs(self, name: str) -> bool:
-        try:
-            self._control.call("pgrep", "--exact", name[:_NAME_LENGTH])
-        except ClusterError:
-            return False
-        return True
+        self.kubectl(*delete)
 
     def _succeeds(self, *argv: str) -> bool:
         try:
@@ -131,19 +201,22 @@ class Kubernetes:
         return find_one(self.folder, _CONTROL)
 
 
-def up(folder: Path, *, tied: bool = False) -> Kubernetes:
+def up(folder: Path, *, nodes: int = NODES, tied: bool = False) -> Kubernetes:
     """Start a cluster in `folder`, which must not exist or be empty; ClusterError with logs when it cannot.
 
     Tied, it dies with the thread that called this, however that ends.
     """
     programs()
+    if nodes:
+        image_store()
     site = plan_site(folder)
     cluster = Kubernetes(site, tied)
     try:
         write_site(site)
-        _start(cluster)
+        _start(cluster, nodes)
     except BaseException:
         sweep(site.folder)
+        _clear_groups(cluster)
         raise
     return cluster
 
@@ -163,15 +236,23 @@ def down(folder: Path) -> bool:
     if not sweep(folder) and site is None:
         return False
     if site:
+        _clear_groups(Kubernetes(site))
         shutil.rmtree(folder)
     return True
 
 
-def _start(cluster: Kubernetes) -> None:
+def _clear_groups(cluster: Kubernetes) -> None:
+    for name in cluster.nodes:
+        groups.clear(cluster.node(name).group)
+
+
+def _start(cluster: Kubernetes, nodes: int) -> None:
     site = cluster.site
     switch = open_wire(site.folder, _SWITCH, tied=cluster.tied)
     make_switch(switch, site.control_address)
+    switch.call("sysctl", "--quiet", "--write", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
     plug_in_caller(switch, f"k8s-{site.network.rpartition('.')[2]}", site.caller_address)
+    call("ip", "route", "add", f"{site.network}.0.0/16", "via", site.control_address)
     open_cell(site.folder, _CONTROL, Setup(hostname=_CONTROL), wire=switch, tied=cluster.tied)
     with step("start etcd and the API server"):
         daemons = [cluster.start_part(name) for name in _BEFORE_API]
@@ -181,3 +262,6 @@ def _start(cluster: Kubernetes) -> None:
         cluster.until(
             lambda: all_run(daemons) and cluster.is_ready(), "the controller manager and the scheduler"
         )
+    if nodes:
+        with step(f"start {nodes} nodes"):
+            cluster.until_ready(*cluster.add_nodes(nodes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +16,19 @@ RECORD = "cluster.json"
 API_PORT = 6443
 # Members of this group may do everything.
 ADMINS = "system:masters"
-_PROGRAMS = ("nsenter", "unshare", "setpriv", "ip", "curl", "pkill")
+_PROGRAMS = (
+    "nsenter",
+    "unshare",
+    "setpriv",
+    "ip",
+    "curl",
+    "pkill",
+    "containerd",
+    "runc",
+    "iptables",
+    "conntrack",
+    "mmdebstrap",
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ def plan_site(folder: Path) -> Site:
 
 def write_site(site: Site) -> None:
     """The record that `down` reads, then the certificates of the control plane."""
-    for name in ("logs", "etcd", "certificates"):
+    for name in ("logs", "etcd", "certificates", "nodes"):
         (site.folder / name).mkdir(parents=True, mode=0o700)
     (site.folder / RECORD).write_text(json.dumps({**asdict(site), "folder": str(site.folder)}, indent=1))
     authority = Authority()
@@ -96,15 +109,22 @@ def write_site(site: Site) -> None:
     _write(site, "service-accounts", authority.pair("service-accounts"))
     _write(site, "front-proxy", authority.pair("front-proxy-client"))
     _write(site, "kubelet-client", authority.pair("kube-apiserver-kubelet-client", groups=[ADMINS]))
-    for name in ("kube-controller-manager", "kube-scheduler"):
+    for name in ("kube-controller-manager", "kube-scheduler", "kube-proxy"):
         write_kubeconfig(site, site.certificates / f"{name}.conf", authority.pair(f"system:{name}"))
     write_kubeconfig(site, site.kubeconfig, authority.pair("admin", groups=[ADMINS]))
 
 
-def issue(site: Site, user: str, *groups: str) -> Pair:
-    """A certificate of this user, which the API server accepts."""
+def issue(site: Site, user: str, *groups: str, names: Sequence[str] = ()) -> Pair:
+    """A certificate of this user, which the API server accepts; with `names`, of a server too."""
     key = (site.certificates / "authority.key").read_text()
-    return Authority(key).pair(user, groups=groups)
+    return Authority(key).pair(user, *names, groups=groups)
+
+
+def write_node_certificates(site: Site, name: str, address: str) -> None:
+    """A node is a client of the API server, and a server for it."""
+    pair = issue(site, f"system:node:{name}", "system:nodes", names=[name, address])
+    _write(site, name, pair)
+    write_kubeconfig(site, site.certificates / f"{name}.conf", pair)
 
 
 def write_kubeconfig(site: Site, path: Path, pair: Pair) -> Path:
