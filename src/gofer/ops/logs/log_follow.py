@@ -104,30 +104,49 @@ class Follower:
         self._setup_log: LogBytes | None = None
         self._setup_position = 0
         self._attempt = followed.attempt
+        self.is_finished = False
         self._failing_since: float | None = None
 
     def __iter__(self) -> Iterator[bytes]:
         pause = self._patience.shortest_s
         while True:
             has_grown = False
-            try:
-                over, newer = self._check()
-                for piece in self._read(over or newer is not None):
-                    has_grown = True
-                    yield piece
-                self._failing_since = None
-                self._notice.end_round()
-            except self._patience.errors as error:
-                self._fail(error)
-                over, newer = False, None
-            if newer is not None:
-                self._go_to(newer)
-                continue
-            if over:
+            for piece in self.step():
+                has_grown = True
+                yield piece
+            if self.is_finished:
                 return
             pause = self._patience.shortest_s if has_grown else pause
             time.sleep(pause)
             pause = min(pause * _GROWTH, self._patience.longest_s)
+
+    def step(self) -> Iterator[bytes]:
+        """What is new now, without a pause; `is_finished` when nothing more will come. An error that is
+        waited out is only reported.
+        """
+        newer: int | None = 0
+        while newer is not None:
+            try:
+                over, newer = self._check()
+                yield from self._read(over or newer is not None)
+                self._failing_since = None
+                self._notice.end_round()
+            except self._patience.errors as error:
+                self._fail(error)
+                return
+            if newer is not None:
+                self._go_to(newer)
+        self.is_finished = over
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt whose log is followed now; None before there is one."""
+        return self._attempt
+
+    def skip_no_later_lines(self) -> None:
+        """Show a log that did not exist at the last step from its beginning, not only its last lines."""
+        if self._failing_since is None:
+            self._lines = None
 
     def _check(self) -> tuple[bool, int | None]:
         """Whether nothing more will be written, and the next attempt to follow."""

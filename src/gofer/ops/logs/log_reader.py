@@ -81,6 +81,11 @@ class LogReader:
     def _mask(self) -> SecretMask:
         return mask_of(self._session, self._row)
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether the run has a folder in a store. A job that gofer did not start has none."""
+        return not self._is_adopted
+
     def files(self) -> list[LogFile]:
         """The logs in the store, sorted by attempt, node and rank, set-up first; none for a group."""
         return [] if self._row.kind == "group" or self._is_adopted else self.folder.logs

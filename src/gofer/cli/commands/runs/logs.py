@@ -1,7 +1,9 @@
-"""`gofer logs`: the bytes of one rank's log on stdout, exactly as the command wrote them."""
+"""`gofer logs`: one rank's log on stdout, exactly as the command wrote it, or lines of several logs."""
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,8 +12,11 @@ from gofer.cli.options import Command, Flag, Option, json_option, run_argument, 
 from gofer.cli.output.follow import print_still_running, write_setup
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message, write
+from gofer.errors import UsageError
+from gofer.ops.logs.labelled_lines import LogLines, compile_pattern
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
+from gofer.ops.logs.rank_logs import RankLogs
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.runs.live_status import LiveReport
@@ -19,9 +24,11 @@ from gofer.ops.runs.view import run_json
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gofer.tracking.ledger import RunRow
+
+_ALL = "all"
 
 
 def run(**given: Any) -> int:
@@ -29,6 +36,8 @@ def run(**given: Any) -> int:
     with Session(target=given["target"], emit=print_message) as session:
         row = find(session, given["run"], target=given["target"])
         if given["as_json"]:
+            if given["grep"] is not None:
+                raise UsageError("`--json` lists the logs, not their lines", hint="leave out `--grep`")
             print_json(run_json(session, row)["logs"])
             return 0
         wrote = False
@@ -40,29 +49,60 @@ def run(**given: Any) -> int:
             if given["follow"]:
                 print_still_running(row)
             raise
-        if not wrote:
-            _print_nothing_yet(session, row)
+        if not wrote and given["tail"] != 0:
+            _print_nothing(session, row, given["grep"])
     return 0
 
 
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
+    """What to print: of one log the bytes, of several logs and with `--grep` whole lines."""
+    pattern = None if given["grep"] is None else compile_pattern(given["grep"])
+    if given["rank"] == _ALL:
+        return _lines(session, row, pattern, given)
+    pieces = _of_one(session, row, given)
+    return pieces if pattern is None else LogLines("", pattern).of(pieces)
+
+
+def _of_one(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
     choice, reader = LogChoice(given["rank"], given["node"], given["attempt"]), LogReader(session, row)
     if given["follow"]:
-        return _follow(session, reader, choice, given["tail"])
+        return _follow(session, partial(reader.follow, choice), given["tail"])
     if given["tail"] is not None:
         return iter([reader.tail(choice, lines=given["tail"])])
     return reader.read(choice)
 
 
-def _follow(session: Session, reader: LogReader, choice: LogChoice, lines: int | None) -> Iterator[bytes]:
+def _lines(
+    session: Session, row: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]
+) -> Iterator[bytes]:
+    """The lines of all ranks."""
+    logs = RankLogs(session, row, LogChoice(0, given["node"], given["attempt"]), pattern)
+    if given["follow"]:
+        return _follow(session, logs.follow, given["tail"])
+    return logs.read(given["tail"])
+
+
+def _follow(session: Session, follow: Callable[..., Iterator[bytes]], lines: int | None) -> Iterator[bytes]:
     with LiveReport(session, until_started=True) as live:
-        yield from reader.follow(choice, lines=lines, show_setup=write_setup, report=live)
+        yield from follow(lines=lines, show_setup=write_setup, report=live)
 
 
-def _print_nothing_yet(session: Session, row: RunRow) -> None:
+def _print_nothing(session: Session, row: RunRow, pattern: str | None) -> None:
     (row,) = refresh_runs(session, [row])
+    if pattern is not None:
+        print_message(f"no line of {row.short_id} matches `{pattern}`{'' if row.is_final else ' so far'}")
+        return
     reason = f" ({row.reason})" if row.reason else ""
     print_message(f"{row.short_id} {row.state}{reason} with no output{'' if row.is_final else ' so far'}")
+
+
+def _read_rank(ctx: click.Context, param: click.Parameter, text: str) -> int | str:
+    """The number of a rank, or `all`."""
+    if text == _ALL:
+        return text
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise click.BadParameter(f"`{text}` is neither a rank, a number from 0, nor `{_ALL}`", ctx, param)
+    return int(text)
 
 
 command = Command(
@@ -71,7 +111,13 @@ command = Command(
     [
         run_argument(required=False),
         target_option("Only look among the runs on this target"),
-        Option("--rank", "The rank whose log to print", type=click.IntRange(min=0), default=0, metavar="N"),
+        Option(
+            "--rank --ranks rank",
+            "The rank whose log to print, or `all`: each line then begins with its rank",
+            default="0",
+            callback=_read_rank,
+            metavar="N",
+        ),
         Option(
             "--node",
             "The node whose log to print",
@@ -92,6 +138,12 @@ command = Command(
             default_text="all lines",
             type=click.IntRange(min=0),
             metavar="N",
+        ),
+        Option(
+            "--grep",
+            "Only the lines that match this regular expression",
+            default_text="all lines",
+            metavar="PATTERN",
         ),
         Flag("-f --follow", "Follow the log until the run ends"),
         json_option("Print which logs there are, as a JSON array"),

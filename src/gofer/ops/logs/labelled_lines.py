@@ -1,0 +1,63 @@
+"""Turn the bytes of a log into whole lines: each with a label, or only those that match a pattern. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from gofer.core.log_lines import last_states
+from gofer.errors import UsageError
+
+# A longer line is given out in several, so that a log without line ends needs no memory without bound.
+_LONGEST_LINE = 1 << 20
+
+
+class LogLines:
+    """The lines of one log that arrives in pieces. Each line has only its final state (a progress bar is one
+    line), begins with the label, and ends with a newline. A line comes when it is complete.
+    """
+
+    def __init__(self, label: str = "", pattern: re.Pattern[str] | None = None) -> None:
+        """`label` is put in brackets before each line; `pattern` chooses the lines that it is found in."""
+        self._label = f"[{label}] ".encode() if label else b""
+        self._pattern = pattern
+        self._begun = b""
+
+    def add(self, piece: bytes) -> bytes:
+        """The lines that this piece completes."""
+        whole, newline, begun = (self._begun + piece).rpartition(b"\n")
+        self._begun = begun
+        if len(begun) > _LONGEST_LINE:
+            return self._lines(whole + newline) + self.rest()
+        return self._lines(whole + newline)
+
+    def rest(self) -> bytes:
+        """The last line, which has no end."""
+        begun, self._begun = self._begun, b""
+        return self._lines(begun + b"\n") if begun else b""
+
+    def of(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines of a whole log."""
+        for piece in pieces:
+            if lines := self.add(piece):
+                yield lines
+        if lines := self.rest():
+            yield lines
+
+    def _lines(self, data: bytes) -> bytes:
+        lines = last_states(data).split(b"\n")[:-1]
+        return b"".join(self._label + line + b"\n" for line in lines if self._is_wanted(line))
+
+    def _is_wanted(self, line: bytes) -> bool:
+        return self._pattern is None or bool(self._pattern.search(line.decode("utf-8", "replace")))
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """The regular expression of `--grep`; UsageError when it is none."""
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(
+            f"`{text}` is not a regular expression: {error}",
+            hint="write a `\\` before a character that stands for itself, such as `\\(`",
+        ) from None
