@@ -83,7 +83,7 @@ def test_only_what_failed_is_run_again(home: Home) -> None:
     assert done.err.startswith(f"error: no row of {again} has failed\nhint: ")
     one = home.gofer("resubmit", "-Q", f"{again}-1").out.strip()
     home.gofer("wait", "-Q", one)
-    assert "is a group of 1 run and has no log" in home.gofer("logs", one, status=2).err
+    assert " succeeded with no output" in home.gofer("logs", one).err
     assert "is a group of 1 run: 1 ok" in home.gofer("why", one).out
 
 
@@ -149,13 +149,6 @@ def test_a_placeholder_without_a_column_is_refused(home: Home) -> None:
     assert "lrr" in done.err
     assert "did you mean" in done.err
     assert json.loads(home.gofer("list", "runs", "--json").out) == []
-
-
-def test_following_a_group_says_how_a_row_is_followed(home: Home) -> None:
-    done = home.gofer("submit", "-f", "--no-code", "--each", "x=1,2", "echo", "{x}")
-    assert done.out == ""
-    short = home.view("last")["short_id"]
-    assert f"a group has no log; `gofer logs -f {short}-0` follows the log of its first row" in done.err
 
 
 def test_a_row_that_wrote_nothing_leaves_no_files_and_is_known_all_the_same(home: Home) -> None:

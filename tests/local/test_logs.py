@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from home import Home
 
 RANKS = "echo first $RANK; sleep 0.2; echo second $RANK; exit $RANK"
@@ -30,3 +32,16 @@ def test_lines_that_do_not_match_and_odd_options(home: Home) -> None:
         (("--grep", "f", "--json"), "leave out `--grep`"),
     ):
         assert part in home.gofer("logs", run, *words, status=2).err
+
+
+def test_submit_f_of_an_array_shows_the_lines_of_its_rows(home: Home) -> None:
+    words = ("--each", "i=1..4", "sh", "-c", "echo row {i}; test {i} != 3")
+    done = home.gofer("submit", "-f", "--no-code", *words, status=1)
+    lines = [f"[{row}] row {row + 1}" for row in range(4)]
+    assert sorted(done.out.splitlines()) == lines
+    assert " failed: 3 ok, 1 failed" in done.err
+    assert home.log("last").splitlines() == lines
+    assert home.log("last", "--row", "1-2", "-f").splitlines() == lines[1:3]
+    listed = json.loads(home.log("last", "--row", "3", "--json"))
+    assert [(log["row"], log["rank"], log["size"]) for log in listed] == [(3, 0, 6)]
+    assert "`--row`" in home.gofer("logs", f"{listed[0]['key'][5:26]}-0", "--row", "1", status=2).err

@@ -19,12 +19,12 @@ _FLAGS = """
     --service-principal --single --stdin --version --wait --with-git --yes -Q -h -r -y
 """
 _VALUED = """
-    --accelerator --after --array --as --attempt --cloud --code --code-folder --color --columns --cpus --each
-    --env --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace --group --host
-    --include --installer --job --jobs --keep --kind --last --launcher --lines --max --memory --name --node
-    --nodes --older-than --out --outputs --packages --priority --procs --profile --rank --rank-variables
-    --remove --retries --retry-on --setup --sort --status --sync --tag --tail --target --tenant --time-limit
-    --timeout --user --validator --wheels -N -c -e -f -j -n -t
+    --accelerator --after --array --as --attempt --cloud --code --code-folder --color --columns --cpus
+    --each --env --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace
+    --grep --group --host --include --installer --job --jobs --keep --kind --last --launcher --lines --max
+    --memory --name --node --nodes --older-than --out --outputs --packages --priority --procs --profile
+    --rank --rank-variables --ranks --remove --retries --retry-on --row --setup --sort --status --sync
+    --tag --tail --target --tenant --time-limit --timeout --user --validator --wheels -N -c -e -f -j -n -t
 """
 _COLOURS = ("auto", "always", "never")
 FLAGS = frozenset(_FLAGS.split())

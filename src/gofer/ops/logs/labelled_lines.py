@@ -53,7 +53,7 @@ class LogLines:
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """The regular expression of `--grep`; UsageError when it is none."""
+    """The regular expression of `--grep`; UsageError for any other text."""
     try:
         return re.compile(text)
     except (re.error, OverflowError, RecursionError) as error:

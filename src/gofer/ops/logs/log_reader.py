@@ -202,9 +202,7 @@ class LogReader:
             )
 
     def _tail_of(self, log: LogBytes, lines: int) -> bytes:
-        start, end = read_tail(log, lines)
-        before = read_before(log, start, self._mask.margin)
-        return last_states(self._mask.clean_after(before, end))
+        return tail_of(log, lines, self._mask)
 
     def _all_of(self, log: LogBytes) -> Iterator[bytes]:
         return self._mask.stream(read_forward(log))
@@ -223,6 +221,12 @@ class LogReader:
             if self._is_adopted:
                 raise
             self._session.emit(Warning(f"the service's own logs cannot be read: {error.message}"))
+
+
+def tail_of(log: LogBytes, lines: int, mask: SecretMask) -> bytes:
+    """The last lines of a log as a terminal would show them, with secrets masked."""
+    start, end = read_tail(log, lines)
+    return last_states(mask.clean_after(read_before(log, start, mask.margin), end))
 
 
 def fetch_records(folder: RunFolder, destination: Path) -> list[Path]:

@@ -57,14 +57,8 @@ class RankLogs:
             yield from LogLines(label, self._pattern).of(pieces)
 
     def _choices(self) -> list[LogChoice]:
-        """The logs of ranks in the chosen attempt, or in the last one."""
-        files, (_, node, attempt) = self._reader.files(), self._choice
-        number = max((log.attempt for log in files), default=0) if attempt is None else attempt
-        return [
-            LogChoice(log.rank, log.node, number)
-            for log in files
-            if log.rank is not None and log.attempt == number and node in (None, log.node)
-        ]
+        files = ranks_among(self._reader.files(), self._choice)
+        return [LogChoice(log.rank or 0, log.node, log.attempt) for log in files]
 
     def follow(
         self,
@@ -96,12 +90,22 @@ class RankLogs:
         """The same, with an empty piece for lines that do not match."""
         row, mask = self._row, mask_of(self._session, self._row)
         base = StoredLogs(self._session, row).followed(self._choice, mask, show_setup, report)
-        rounds = _Rounds(self._session.runs_in(row.store), row.id, base)
+        rounds = LogRounds(self._session.runs_in(row.store), row.id, base)
         members = [FollowedLog(Follower(rounds.of_setup(), lines=lines), mask, LogLines("", self._pattern))]
         for rank in range(row.nodes * row.procs):
             follower = Follower(rounds.of_rank(rank, self._choice.node), lines=lines)
             members.append(FollowedLog(follower, mask, LogLines(str(rank), self._pattern)))
         yield from follow_together(members, rounds.begin)
+
+
+def ranks_among(files: Sequence[LogFile], choice: LogChoice) -> list[LogFile]:
+    """The logs of all ranks in the chosen attempt, or in the last one, on the chosen node, or on all."""
+    number = choice.attempt or max((log.attempt for log in files), default=0)
+    return [
+        log
+        for log in files
+        if log.rank is not None and log.attempt == number and choice.node in (None, log.node)
+    ]
 
 
 class FollowedLog:
@@ -153,8 +157,8 @@ def follow_together(
         pause = min(pause * _GROWTH, patience.longest_s)
 
 
-class _Rounds:
-    """What the followers of all ranks ask about their run, answered once in each round.
+class LogRounds:
+    """What the followers of the ranks of a run ask about it, answered once in each round.
 
     The logs are listed after the question whether the run is over, so that no line before its end is missed.
     """
@@ -164,7 +168,7 @@ class _Rounds:
         self._run_id = run_id
         self._answers: dict[object, Any] = {}
         self._ask_attempts, self._ask_over = base.attempts, base.is_over
-        notice = OutageNotice(base.emit, base.patience.words)
+        notice = base.notice or OutageNotice(base.emit, base.patience.words)
         self._base = base._replace(attempts=self._attempts, is_over=self._is_over, notice=notice)
 
     def begin(self) -> None:
@@ -182,12 +186,15 @@ class _Rounds:
 
         return self._base._replace(locate=locate, setup=shown)
 
-    def of_rank(self, rank: int, node: int | None) -> Followed:
-        """How the log of a rank is followed, if it is on the node."""
+    def of_rank(self, rank: int, node: int | None, *, or_first: bool = False) -> Followed:
+        """How the log of a rank is followed, if it is on the node; with `or_first`, rank 0 means the first
+        rank of the node.
+        """
+        is_any = or_first and rank == 0 and node is not None
 
         def locate(attempt: int, is_over: bool) -> LogBytes | None:
-            files = self._logs(attempt)
-            found = (log for log in files if log.rank == rank and node in (None, log.node))
+            near = (log for log in self._logs(attempt) if log.rank is not None and node in (None, log.node))
+            found = (log for log in near if is_any or log.rank == rank)
             return next((_Listed(StoredLog(self._store, log.key), log.size) for log in found), None)
 
         return self._base._replace(locate=locate, emit=lambda message: None, setup=None, is_fixed=False)

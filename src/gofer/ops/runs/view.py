@@ -138,6 +138,12 @@ def _attempt(one: dict[str, Any]) -> AttemptDocument:
     )
 
 
+def log_json(log: LogFile, store: Store) -> dict[str, Any]:
+    """A log as plain JSON values, as in `logs` of a run."""
+    plain: dict[str, Any] = msgspec.to_builtins(_log(log, store))
+    return plain
+
+
 def _log(log: LogFile, store: Store) -> LogDocument:
     path = str(store.path(log.key)) if isinstance(store, OnDisk) else None
     return LogDocument(

@@ -13,6 +13,8 @@ from gofer.cli.output.follow import print_still_running, write_setup
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message, write
 from gofer.errors import UsageError
+from gofer.ops.logs.group_follow import GroupFollower
+from gofer.ops.logs.group_logs import GroupLogs, RowLines, parse_rows
 from gofer.ops.logs.labelled_lines import LogLines, compile_pattern
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
@@ -20,7 +22,7 @@ from gofer.ops.logs.rank_logs import RankLogs
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.runs.live_status import LiveReport
-from gofer.ops.runs.view import run_json
+from gofer.ops.runs.view import log_json, run_json
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
@@ -36,9 +38,7 @@ def run(**given: Any) -> int:
     with Session(target=given["target"], emit=print_message) as session:
         row = find(session, given["run"], target=given["target"])
         if given["as_json"]:
-            if given["grep"] is not None:
-                raise UsageError("`--json` lists the logs, not their lines", hint="leave out `--grep`")
-            print_json(run_json(session, row)["logs"])
+            _print_logs(session, row, given)
             return 0
         wrote = False
         try:
@@ -54,13 +54,59 @@ def run(**given: Any) -> int:
     return 0
 
 
+def _print_logs(session: Session, row: RunRow, given: dict[str, Any]) -> None:
+    """Which logs there are; of a group, those of each row."""
+    if given["grep"] is not None:
+        raise UsageError("`--json` lists the logs, not their lines", hint="leave out `--grep`")
+    if row.kind != "group":
+        _refuse_rows(row, given["row"])
+        print_json(run_json(session, row)["logs"])
+        return
+    (row,) = refresh_runs(session, [row])
+    logs = GroupLogs(session, row, _line_choice(row, None, given))
+    print_json(
+        [
+            {"row": one.row_index, **log_json(file, logs.store)}
+            for one, files in logs.files()
+            for file in files
+        ]
+    )
+
+
+def _refuse_rows(row: RunRow, rows: str | None) -> None:
+    if rows is not None:
+        raise UsageError(f"`{row.short_id}` is a single run without rows", hint="leave out `--row`")
+
+
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
     """What to print: of one log the bytes, of several logs and with `--grep` whole lines."""
     pattern = None if given["grep"] is None else compile_pattern(given["grep"])
+    if row.kind == "group":
+        return _of_rows(session, row, pattern, given)
+    _refuse_rows(row, given["row"])
     if given["rank"] == _ALL:
-        return _lines(session, row, pattern, given)
+        return _of_ranks(session, row, pattern, given)
     pieces = _of_one(session, row, given)
     return pieces if pattern is None else LogLines("", pattern).of(pieces)
+
+
+def _of_rows(
+    session: Session, group: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]
+) -> Iterator[bytes]:
+    line_choice = _line_choice(group, pattern, given)
+    if not given["follow"]:
+        (group,) = refresh_runs(session, [group])
+        yield from GroupLogs(session, group, line_choice).read(given["tail"])
+        return
+    with LiveReport(session) as live:
+        yield from GroupFollower(session, group, line_choice).follow(lines=given["tail"], report=live)
+
+
+def _line_choice(group: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]) -> RowLines:
+    rows = None if given["row"] is None else parse_rows(given["row"], group)
+    all_ranks = given["rank"] == _ALL
+    choice = LogChoice(0 if all_ranks else given["rank"], given["node"], given["attempt"])
+    return RowLines(choice, all_ranks, pattern, rows)
 
 
 def _of_one(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
@@ -72,10 +118,9 @@ def _of_one(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[by
     return reader.read(choice)
 
 
-def _lines(
+def _of_ranks(
     session: Session, row: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]
 ) -> Iterator[bytes]:
-    """The lines of all ranks."""
     logs = RankLogs(session, row, LogChoice(0, given["node"], given["attempt"]), pattern)
     if given["follow"]:
         return _follow(session, logs.follow, given["tail"])
@@ -119,6 +164,12 @@ command = Command(
             metavar="N",
         ),
         Option(
+            "--row",
+            "Of a group, the rows whose logs to print: `0-9,17` or `all`",
+            default_text="all of a small group, else the last lines of some",
+            metavar="ROWS",
+        ),
+        Option(
             "--node",
             "The node whose log to print",
             default_text="the node of the rank",
@@ -149,6 +200,7 @@ command = Command(
         json_option("Print which logs there are, as a JSON array"),
     ],
     help="Print the log of a run: stdout and stderr of rank 0, or of the rank asked for. Without RUN, that "
-    "of the newest run of this project. A run whose set-up failed has the log of its set-up; one that never "
-    "started, and a job that gofer did not start, has the log that its service keeps.",
+    "of the newest run of this project. Of a group, print the lines of its rows, each with its row. A run "
+    "whose set-up failed has the log of its set-up; one that never started, and a job that gofer did not "
+    "start, has the log that its service keeps.",
 )
