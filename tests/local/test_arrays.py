@@ -151,6 +151,18 @@ def test_a_placeholder_without_a_column_is_refused(home: Home) -> None:
     assert json.loads(home.gofer("list", "runs", "--json").out) == []
 
 
+def test_a_column_that_nothing_uses_is_named(home: Home) -> None:
+    (home.folder / "reads.sh").write_text("echo $GOFER_ARG_SEED\n")
+    plain = ["submit", "--dry-run", "--each", "lr=1,2", "--each", "seed=1"]
+    warned = home.gofer(*plain, "sleep", "{lr}").err
+    assert warned.startswith(
+        "warning: the command does not use `{seed}`; a program finds the value as $GOFER_ARG_SEED\n"
+    )
+    assert "does not use `{lr}`, `{seed}`" in home.gofer(*plain, "true").err
+    for words in (["echo", "{lr}{seed}"], ["sh", "reads.sh"], ["sh", "-c", "echo $GOFER_ARG_SEED {lr}"]):
+        assert "does not use" not in home.gofer(*plain, *words).err
+
+
 def test_a_row_that_wrote_nothing_leaves_no_files_and_is_known_all_the_same(home: Home) -> None:
     marks = home.folder / "marks"
     marks.mkdir()

@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,9 @@ MOST_BYTES = 256 << 20
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
 _MOST_DIGITS = 18
+# `0.1`, `5` and `1e-3`. An exponent has at most two digits, so that no value is longer than some 100.
+_DECIMAL = r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?"
+_DECIMAL_RANGE = re.compile(rf"(-?{_DECIMAL})\.\.(-?{_DECIMAL})(?:\.\.({_DECIMAL}))?")
 _COLUMN = re.compile(rows.NAME)
 
 
@@ -193,8 +197,14 @@ def split_values(text: str, column: str) -> tuple[str, ...]:
     """The values between commas; quotes keep a comma, a range such as `1..10` becomes its numbers."""
     values: list[str] = []
     for value, quoted in _items(text, column):
-        match = None if quoted else _RANGE.fullmatch(value)
-        values.extend(_range(match, column) if match else [value])
+        if quoted:
+            values.append(value)
+        elif match := _RANGE.fullmatch(value):
+            values.extend(_range(match, column))
+        elif match := _DECIMAL_RANGE.fullmatch(value):
+            values.extend(_decimal_range(match, column))
+        else:
+            values.append(value)
     return tuple(values)
 
 
@@ -228,13 +238,45 @@ def _range(match: re.Match[str], column: str) -> list[str]:
     is_long = any(len(part or "") > _MOST_DIGITS for part in match.groups())
     first, last, step = (0, 0, 0) if is_long else (int(match[1]), int(match[2]), int(match[3] or 1))
     if step == 0 or abs(last - first) // step >= MOST_ROWS:
-        raise UsageError(
-            f"the range `{match[0]}` of `{column}` has too many values", hint=f"at most {MOST_ROWS:,}"
-        )
+        raise _too_long(match, column)
     padded = any(part.lstrip("-").startswith("0") and len(part.lstrip("-")) > 1 for part in match.group(1, 2))
     width = max(len(match[1]), len(match[2])) if padded else 0
     numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
     return [f"{number:0{width}d}" for number in numbers]
+
+
+def _decimal_range(match: re.Match[str], column: str) -> list[str]:
+    """The values of `0.1..0.5..0.1`, exact, each with as many places as the first value and the step need."""
+    if match[3] is None:
+        raise UsageError(
+            f"the range `{match[0]}` of `{column}` has no step",
+            hint=f"write `{match[0]}..0.1`, or quote the text: `--each \"{column}='{match[0]}'\"`",
+        )
+    first, last, step = (Fraction(text) for text in match.groups())
+    if step == 0 or abs(last - first) // step >= MOST_ROWS or len(match[0]) > 3 * _MOST_DIGITS:
+        raise _too_long(match, column)
+    places = max(_places(match[1]), _places(match[3]))
+    step = step if first <= last else -step
+    count = (last - first) // step + 1
+    return [_as_decimal(first + number * step, places) for number in range(count)]
+
+
+def _places(text: str) -> int:
+    """The digits behind the point that a decimal number needs, whether or not it has an exponent."""
+    digits, _, exponent = text.lower().partition("e")
+    return max(0, len(digits.partition(".")[2]) - int(exponent or 0))
+
+
+def _as_decimal(value: Fraction, places: int) -> str:
+    digits = f"{abs(value) * 10**places // 1:0{places + 1}d}"
+    sign = "-" if value < 0 else ""
+    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
+
+
+def _too_long(match: re.Match[str], column: str) -> UsageError:
+    return UsageError(
+        f"the range `{match[0]}` of `{column}` has too many values", hint=f"at most {MOST_ROWS:,}"
+    )
 
 
 def check_columns(columns: Sequence[str]) -> None:

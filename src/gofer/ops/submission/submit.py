@@ -54,6 +54,7 @@ from gofer.ops.submission import (
 )
 from gofer.ops.submission.code import NO_CODE, Chosen, choose_code_folder
 from gofer.ops.submission.ledger_rows import rows_of_record
+from gofer.ops.submission.unused_columns import warn_of_unused
 from gofer.storage.base import Delegates
 from gofer.text import slug
 
@@ -179,7 +180,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     draft = place_job(session, target, job)
     own_launcher.check(session, job, draft.layout, one_machine=local)
     own_launcher.note(session, job, draft.layout, folder)
-    array = _array(request, file, job)
+    array = _array(session, request, file, job)
     _say_output_word(session, job, array)
     is_open = job_nodes(request.flags, file, settings, target.name)["gpus"] is None
     return msgspec.structs.replace(
@@ -258,7 +259,7 @@ def _job_file(request: SubmitRequest) -> JobFile | None:
     return read_job_file(request.job_file)
 
 
-def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
+def _array(session: Session, request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
     if not request.each and request.array_file is None and not request.columns and file is None:
         return None
     said = file.axes if file else NOTHING
@@ -266,6 +267,7 @@ def _array(request: SubmitRequest, file: JobFile | None, job: Job) -> Array | No
     array = expand(request.each, request.array_file, base=base)
     if array is not None:
         check_placeholders(job.command, array.columns)
+        warn_of_unused(session, job, array)
     return array
 
 
