@@ -13,11 +13,14 @@ from __future__ import annotations
 TYPE_CHECKING = False  # typing is slow to load, and every type checker knows this name
 if TYPE_CHECKING:
     from gofer._version import __version__ as __version__
+    from gofer.api.job_template import job as job
     from gofer.api.run import Run as Run
     from gofer.api.run import runs as runs
     from gofer.api.run import wait as wait
+    from gofer.api.submit import map as map
     from gofer.api.submit import submit as submit
     from gofer.errors import GoferError as GoferError
+    from gofer.errors import ResultError as ResultError
     from gofer.errors import RunFailed as RunFailed
     from gofer.packed import PackedFolder as PackedFolder
     from gofer.packed import open as open
@@ -25,16 +28,32 @@ if TYPE_CHECKING:
 _HOMES = {
     "GoferError": "gofer.errors",
     "PackedFolder": "gofer.packed",
+    "ResultError": "gofer.errors",
     "Run": "gofer.api.run",
     "RunFailed": "gofer.errors",
     "__version__": "gofer._version",
+    "job": "gofer.api.job_template",
+    "map": "gofer.api.submit",
     "open": "gofer.packed",
     "runs": "gofer.api.run",
     "submit": "gofer.api.submit",
     "wait": "gofer.api.run",
 }
 
-__all__ = ["GoferError", "PackedFolder", "Run", "RunFailed", "__version__", "open", "runs", "submit", "wait"]
+__all__ = [
+    "GoferError",
+    "PackedFolder",
+    "ResultError",
+    "Run",
+    "RunFailed",
+    "__version__",
+    "job",
+    "map",
+    "open",
+    "runs",
+    "submit",
+    "wait",
+]
 
 
 def __dir__() -> list[str]:

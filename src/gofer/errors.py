@@ -18,6 +18,7 @@
     │   └── Unreachable
     ├── CredentialError                 missing, expired or too weak
     ├── RunFailed                       from Python: a run did not succeed
+    ├── ResultError                     from Python: the result of a function is missing or cannot be trusted
     └── Interrupted                     a bounded wait ran out
         └── TimedOut                    from Python: the same, and a TimeoutError
 
@@ -120,10 +121,15 @@ class TimedOut(Interrupted, TimeoutError):
     """A wait with a limit ended, in a Python program, which may catch TimeoutError."""
 
 
-class RunFailed(GoferError):
-    """A run did not succeed. Its cause is the exception, if the run was a function that raised one.
+class ResultError(GoferError):
+    """The result of a function is missing, was changed by somebody, or cannot be loaded here."""
 
-    `run_id` is the run or row, `state` its state, and `traceback` that of the function where it ran.
+
+class RunFailed(GoferError):
+    """A run did not succeed.
+
+    `run_id` is the run or row, `state` its state, and `traceback` that of the function where it ran, if the
+    run was a function whose exception cannot be loaded here.
     """
 
     def __init__(

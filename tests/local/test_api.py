@@ -133,7 +133,7 @@ def test_what_cannot_be_a_job_is_refused_with_the_right_form(
     own_home: Home, command: object, options: dict[str, object], words: str
 ) -> None:
     with pytest.raises(UsageError) as refusal:
-        gofer.submit(command, **options)  # type: ignore[arg-type]
+        gofer.submit(command, **options)  # type: ignore[call-overload]
     assert words in f"{refusal.value.message} {refusal.value.hint}"
     assert len(traceback.extract_tb(refusal.value.__traceback__)) <= 3  # this test, submit, its session
     assert gofer.runs() == []
@@ -142,7 +142,7 @@ def test_what_cannot_be_a_job_is_refused_with_the_right_form(
 def test_an_unknown_keyword_names_the_known_one(own_home: Home) -> None:
     for wrong, right in (("gpu", "gpus"), ("prioritty", "priority"), ("timeout", "time_limit")):
         with pytest.raises(TypeError, match=f"`{wrong}`; did you mean `{right}`"):
-            gofer.submit(["true"], **{wrong: 1})  # type: ignore[arg-type]
+            gofer.submit(["true"], **{wrong: 1})  # type: ignore[call-overload]
 
 
 def test_a_run_shows_itself(own_home: Home) -> None:

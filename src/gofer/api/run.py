@@ -8,7 +8,8 @@ from typing import Any
 
 from gofer.api import display
 from gofer.api.project import FolderPath, OpenProject
-from gofer.errors import GoferError, Interrupted, RunFailed, StoreError, TimedOut, UsageError
+from gofer.api.results import check_succeeded, result_of, results_of_ranks, results_of_rows
+from gofer.errors import GoferError, Interrupted, StoreError, TimedOut, UsageError
 from gofer.ops.files.extract import extract
 from gofer.ops.files.run_store import view_of
 from gofer.ops.logs.log_reader import LogReader
@@ -113,6 +114,37 @@ class Run:
         """
         wait([self], timeout_s, raise_on_failure=raise_on_failure, folder=self._folder)
         return self
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Block until it has ended, and return what its function returned, on rank 0.
+
+        Raises what the function raised, with the traceback of the node as its cause; RunFailed when the run
+        did not succeed for another reason, or when the exception cannot be loaded here. TimedOut, which is
+        also a TimeoutError, when the time is over before. ResultError when the result is missing, or another
+        has been put in its place. UsageError for the run of a command and for a group.
+        """
+        wait([self], timeout_s, folder=self._folder)
+        with OpenProject(self._folder) as session:
+            row = find.find(session, self.id)
+            if row.kind == "group":
+                raise UsageError(
+                    f"{row.short_id} is a group of {row.size} runs", hint="`run.results()` has their results"
+                )
+            return result_of(session, row)
+
+    def results(self, timeout_s: float | None = None, *, return_exceptions: bool = False) -> list[Any]:
+        """As `result`: for a group the results of its rows, in order, else those of all ranks.
+
+        When rows have failed, the exception of the first of them is raised, or with `return_exceptions` each
+        stands in the place of its result.
+        """
+        wait([self], timeout_s, folder=self._folder)
+        with OpenProject(self._folder) as session:
+            row = find.find(session, self.id)
+            if row.kind == "group":
+                rows = session.ledger.rows_of(row.id)
+                return results_of_rows(session, row, rows, return_exceptions=return_exceptions)
+            return results_of_ranks(session, row, return_exceptions=return_exceptions)
 
     def logs(self, *, rank: int = 0, node: int | None = None, attempt: int | None = None) -> str:
         """The log that `gofer logs` prints, so far: of one rank of the last attempt, else the service's own.
@@ -240,24 +272,6 @@ def wait(
             for row in rows:
                 check_succeeded(session, row)
     return waited
-
-
-def check_succeeded(session: Session, row: RunRow) -> None:
-    """RunFailed unless the run or group has succeeded."""
-    if row.state != "succeeded":
-        raise failure_of(session, row)
-
-
-def failure_of(session: Session, row: RunRow) -> RunFailed:
-    """The error for a run that did not succeed, with the reason and the next step in words."""
-    found = why(session, row)
-    words = found.words or "; ".join(f"{one.runs} {one.state}" for one in found.reasons)
-    hint = f"`{found.next[0]}`" if found.next else None
-    message = f"the run {row.short_id} ({row.name}) {_ENDS.get(row.state, row.state)}"
-    return RunFailed(f"{message}: {words}" if words else message, run_id=row.id, state=row.state, hint=hint)
-
-
-_ENDS = {"cancelled": "was cancelled", "lost": "was lost"}
 
 
 def runs(*filters: str, last: int | None = None, folder: FolderPath | None = None) -> list[Run]:

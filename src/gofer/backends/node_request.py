@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gofer.config.references import holds_reference
-from gofer.model.job import JobFolder, RunDependency
+from gofer.model.job import JobFolder, JobFunction, RunDependency
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
 from gofer.node.packages.package_files import AUTO, NONE
@@ -25,6 +25,7 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     code: CodeOrigin | None
     workdir: str
     stdin: int | None
+    function: JobFunction | None = None
     folders: dict[str, JobFolder]
     command: tuple[str, ...]
     launcher: str
@@ -73,6 +74,7 @@ def common_fields(
         "code": record.code,
         "workdir": job.workdir,
         "stdin": job.stdin,
+        "function": job.function,
         "folders": job.folders,
         "command": job.command,
         "launcher": job.launcher,

@@ -24,9 +24,10 @@ class NodeRequest(NamedTuple):
     """One run or a whole array. Row i of an array has the values `rows[i]` of `columns`; the queue of a
     machine has the rows in its database.
 
-    `code` is a gofer.model.run.CodeOrigin, and the values of `folders` are gofer.model.job.JobFolder. `store`
-    is the folder that the run writes to; None where an uploader sends the files. `memory_mib` is for each
-    node, 0 where the job asks for none. The values of `after` are gofer.model.job.RunDependency.
+    `code` is a gofer.model.run.CodeOrigin, `function` a gofer.model.job.JobFunction, and the values of
+    `folders` are gofer.model.job.JobFolder. `store` is the folder that the run writes to; None where an
+    uploader sends the files. `memory_mib` is for each node, 0 where the job asks for none. The values of
+    `after` are gofer.model.job.RunDependency.
 
     For a queue, `remote` is the URL of the store where `store` is not the store itself. `span` has the
     numbers of the nodes on this machine when others are elsewhere. `leased` GPUs are shared with other
@@ -40,6 +41,7 @@ class NodeRequest(NamedTuple):
     code: Optional[Dict[str, Any]] = None
     workdir: str = ""
     stdin: Optional[int] = None
+    function: Optional[Dict[str, Any]] = None
     folders: Mapping[str, Dict[str, Any]] = {}
     command: Sequence[str] = ()
     launcher: str = ""

@@ -1,6 +1,6 @@
 """Names inside a run's folder. Only this module knows the layout of the store.
 
-    runs/<id>/run.json, tags.json, ends.jsonl, file-times, stdin
+    runs/<id>/run.json, tags.json, ends.jsonl, file-times, stdin, function.zip
     runs/<id>/outputs/
     runs/<id>/files/
     runs/<id>/copy-<n>/                         only while a command that uses other machines runs
@@ -59,6 +59,11 @@ def shared_copy_key(run_id: str, attempt: int) -> str:
 def stdin_key(run_id: str) -> str:
     """The standard input that was sent with a run. All rows of a group share the object of the group."""
     return f"{RUNS}/{run_id}/stdin"
+
+
+def function_key(run_id: str) -> str:
+    """The function that was sent with a run. All rows of a group share the object of the group."""
+    return f"{RUNS}/{run_id}/function.zip"
 
 
 def git_key(run_id: str) -> str:

@@ -54,6 +54,17 @@ class RunDependency(
     placement: str = ""
 
 
+class JobFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A Python function that was sent in place of a script. `sha256` and `size` are those of its object in
+    the run's folder, and `python` is the version, such as 3.11, that can load it.
+    """
+
+    name: str
+    sha256: str
+    size: Count
+    python: str
+
+
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One thing to run, in `workdir` inside its code folder.
 
@@ -69,10 +80,10 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     `command_launcher` names the launcher that the command itself is, such as `torchrun`. `include` are
     patterns, from `workdir`, of ignored files that go along with the code.
     `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
-    in bytes of the standard input that was sent along, which lies in the run's folder. `shell`: the run is
-    there to be entered, so a target that opens shells only on request gets the request. `after` are runs of
-    the same target that have to end first. `code` is the URL of the folder in a store that the code came
-    from; None for code of a folder of this machine.
+    in bytes of the standard input that was sent along, which lies in the run's folder. `function` replaces
+    the second word of the command. `shell`: the run is there to be entered, so a target that opens shells
+    only on request gets the request. `after` are runs of the same target that have to end first. `code` is
+    the URL of the folder in a store that the code came from; None for code of a folder of this machine.
     """
 
     command: tuple[str, ...]
@@ -102,6 +113,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     sbatch: tuple[str, ...] | None = None
     include: tuple[str, ...] = ()
     stdin: int | None = None
+    function: JobFunction | None = None
     shell: bool = False
     after: tuple[RunDependency, ...] = ()
     code: str | None = None

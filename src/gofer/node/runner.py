@@ -18,7 +18,7 @@ from gofer.core.states import Reason, State
 from gofer.node import background, cancellable_task, continued_files, exit_record, mpi, spawn
 from gofer.node import failure_advice as advice
 from gofer.node.code import beside_copy
-from gofer.node.code.stage import with_stdin
+from gofer.node.code.stage import with_sent_files
 from gofer.node.code.working_copy import Changes
 from gofer.node.events import EventLog
 from gofer.node.exit_record import Abandoned, AttemptFailed, RunningSince
@@ -85,7 +85,7 @@ class Node:
             task.store, run_layout.node_key(self.place.run_id, self.place.attempt, self.place.node)
         )
         self._watch = watch
-        self._stage = with_stdin(stage)
+        self._stage = with_sent_files(stage)
         self._folders = folders
         self._report = report
         self._spared = spared

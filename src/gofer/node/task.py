@@ -55,8 +55,14 @@ class Task(NamedTuple):
         return self.stdin if rank == 0 and self.has_stdin else os.devnull
 
     @property
+    def function(self) -> str:
+        """The path on each node of the function that was sent."""
+        return f"{self.code}.function"
+
+    @property
     def argv(self) -> list[str]:
-        return output_word.fill(self.request.command, self.args, self.output_folder)
+        words = output_word.fill(self.request.command, self.args, self.output_folder)
+        return words if self.request.function is None else [words[0], self.function, *words[2:]]
 
     @property
     def output_folder(self) -> str:

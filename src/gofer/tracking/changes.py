@@ -205,6 +205,7 @@ def remove(connection: sqlite3.Connection, run_id: str) -> bool:
     whole = "SELECT id FROM runs WHERE id = ?1 OR group_id = ?1"
     connection.execute(f"DELETE FROM events WHERE run_id IN ({whole})", [run_id])
     connection.execute(f"DELETE FROM records WHERE id IN ({whole})", [run_id])
+    connection.execute("DELETE FROM result_keys WHERE id = ?", [run_id])
     connection.execute("DELETE FROM runs WHERE id = ?1 OR group_id = ?1", [run_id])
     return True
 

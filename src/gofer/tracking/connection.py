@@ -64,7 +64,10 @@ _V2 = (
 # The name under which the cluster knows the run: the number of a Slurm job.
 _V3 = ("ALTER TABLE runs ADD COLUMN service_id TEXT NOT NULL DEFAULT ''",)
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3)
+# The key that proves a result to be that of the run, for runs of functions. It is in no record and no store.
+_V4 = ("CREATE TABLE result_keys (id TEXT NOT NULL PRIMARY KEY, key BLOB NOT NULL) WITHOUT ROWID",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_V1, _V2, _V3, _V4)
 
 BUSY_TIMEOUT_S = 30.0
 

@@ -82,15 +82,19 @@ class Ledger:
     ) -> None:
         self.close()
 
-    def insert(self, rows: Iterable[RunRow]) -> None:
+    def insert(self, rows: Iterable[RunRow], *, result_key: bytes | None = None) -> None:
         """Add runs durably: all of them, or none, with a LedgerError, when one of the ids exists already.
 
         The state, counts and times of a group are computed from its rows, whatever the group's own line says.
+        `result_key` is the key of the first of them.
         """
         rows = list(rows)
         try:
             with self._write(durable=True):
                 changes.add(self._connection, rows)
+                if result_key is not None:
+                    sql = "INSERT OR REPLACE INTO result_keys (id, key) VALUES (?, ?)"
+                    self._connection.execute(sql, [rows[0].id, result_key])
         except LedgerError as error:
             if isinstance(error.__cause__, sqlite3.IntegrityError):
                 raise LedgerError(self._clash(rows)) from error
@@ -126,6 +130,12 @@ class Ledger:
     def get(self, run_id: str) -> RunRow | None:
         """The run, group or row with exactly this id."""
         found = self._rows(f"{SELECT_FULL} WHERE id = ?", [plain(run_id)])
+        return found[0] if found else None
+
+    def result_key(self, run_id: str) -> bytes | None:
+        """The key that proves a result to be that of the run or group; None when this ledger has none."""
+        statement = Statement("SELECT key FROM result_keys WHERE id = ?", (run_id,))
+        found = self._run(statement, lambda line: bytes(line[0]))
         return found[0] if found else None
 
     def matches(

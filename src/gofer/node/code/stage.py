@@ -1,7 +1,8 @@
-"""Copy the code and the standard input of a run to its node."""
+"""Copy the code of a run to its node, and the standard input or the function that was sent with it."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any, Callable, Mapping
 
@@ -41,24 +42,41 @@ def code_reader(task: Task) -> Read:
     return checkout.folder_reader(task.store) if store is None else _reader(store)
 
 
-def with_stdin(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:
-    """A function like `stage_code` that also stages the standard input for rank 0, if some was sent."""
+def with_sent_files(stage_code: Callable[[Task], None]) -> Callable[[Task], None]:
+    """A function like `stage_code` that also stages, if they were sent, the standard input for rank 0 and the
+    function for every rank.
+    """
 
-    def stage_both(task: Task) -> None:
+    def stage_all(task: Task) -> None:
         stage_code(task)
         if task.has_stdin and task.place.node == 0:
-            os.makedirs(os.path.dirname(task.stdin), exist_ok=True)  # the copy of a row is made later
-            files.write_whole(task.stdin, _read_stdin(task), mode=0o600)
+            key = run_layout.stdin_key(task.request.id)
+            _write_beside(task.stdin, _read_sent(task, key, task.request.stdin or 0))
+        if task.request.function is not None:
+            _write_beside(task.function, _read_function(task, task.request.function))
 
-    return stage_both
+    return stage_all
 
 
-def _read_stdin(task: Task) -> bytes:
-    key, size = run_layout.stdin_key(task.request.id), task.request.stdin or 0
+def _write_beside(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # the copy of a row is made later
+    files.write_whole(path, data, mode=0o600)
+
+
+def _read_function(task: Task, facts: Mapping[str, Any]) -> bytes:
+    """The function. ManifestError when it is not the one that was submitted: it would run as this user."""
+    key = run_layout.function_key(task.request.id)
+    data = _read_sent(task, key, int(facts["size"]))
+    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+        raise ManifestError(f"{key} is not the function that was submitted: somebody has changed it")
+    return data
+
+
+def _read_sent(task: Task, key: str, size: int) -> bytes:
     if task.private.store is not None:
         return _reader(task.private.store)(key, 0, size) if size else b""
     with open(os.path.join(task.store, key), "rb") as file:
-        return file.read()
+        return file.read(size)
 
 
 def _reader(spec: Mapping[str, Any]) -> Read:

@@ -59,7 +59,7 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
         command=with_interpreter(job.command, here, search),
     )
     program, base = job.command[0], here if folder is not None else None
-    if placeholders([program]):
+    if placeholders([program]) or job.function is not None:
         return job
     if local:
         _check_program(job.command, base, here, session.environ)
@@ -82,7 +82,7 @@ def check_included(job: Job, folder: Path, taken: Snapshot, linked: Sequence[str
             hint="an ignore rule leaves it out; `gofer submit --code-folder .` sends this folder alone",
         )
     program = job.command[0] if "/" in job.command[0] else None
-    for word in (program, script_of(job.command)):
+    for word in (program, script_of(job.command) if job.function is None else None):
         if word is None or os.path.isabs(word) or placeholders([word]):
             continue
         path = os.path.normpath(os.path.join(job.workdir, word))

@@ -16,7 +16,7 @@ from gofer.config.jobs import JobFlags
 from gofer.core.code.manifest import ManifestError, differences, load, read_packs
 from gofer.core.code.packs import read_object
 from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
-from gofer.core.run_layout import git_key, stdin_key, times_key
+from gofer.core.run_layout import function_key, git_key, stdin_key, times_key
 from gofer.core.states import State
 from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
 from gofer.model.ids import short_id
@@ -24,6 +24,7 @@ from gofer.model.job import Array, RunDependency
 from gofer.model.run import RestoreFrom, RunRecord
 from gofer.node.kept.records import COPY, FILES
 from gofer.ops.files.run_files import lists_of
+from gofer.ops.functions.command import with_python
 from gofer.ops.messages import Message
 from gofer.ops.runs.adopt import OURS
 from gofer.ops.runs.observe import refresh
@@ -149,6 +150,7 @@ def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool,
         resubmit_of=row.id,
         with_git=record.code is not None and record.code.git,
         stdin=session.store(row.store).get(stdin_key(record.id)) if job.stdin is not None else None,
+        function=session.store(row.store).get(function_key(record.id)) if job.function is not None else None,
     )
 
 
@@ -186,7 +188,8 @@ def _job(session: Session, record: RunRecord, target: Target) -> Job:
         mapped_folders.check(session, record.job.folders, local=registry.runs_here(target.kind))
         return record.job
     folders = mapped_folders.of_target(session, target.name, local=registry.runs_here(target.kind))
-    return msgspec.structs.replace(record.job, folders=folders)
+    job = msgspec.structs.replace(record.job, folders=folders)
+    return job if job.function is None else with_python(job, registry.capabilities_of(target))
 
 
 def _after(session: Session, record: RunRecord, target: Target) -> tuple[RunDependency, ...]:

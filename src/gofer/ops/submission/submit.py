@@ -32,6 +32,7 @@ from gofer.model.ids import new_run_id
 from gofer.model.job import Array, Job
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
+from gofer.ops.functions.command import function_command, result_key_of, with_python, with_result_key
 from gofer.ops.images.wrap import check_image, provide_image
 from gofer.ops.messages import Message, Warning
 from gofer.ops.runs import run_origin
@@ -61,7 +62,9 @@ from gofer.text import slug
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
     from gofer.config.jobs import JobFile
+    from gofer.config.settings import Settings
     from gofer.config.targets import Target
+    from gofer.ops.functions.archive import PackedFunction
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -73,10 +76,10 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a person. With `code` False, no code is sent, and the command runs in an empty folder.
 
     `code_folder` is the folder to send instead of the project, and `stored_code` the folder of a store, as
-    `STORE:PATH`, to take the code from. `include` are patterns of ignored files to
-    send. `with_git` sends a small git repository. `each` and `array_file` are as on the command line;
-    `columns` are further columns, already split. `shell` as in Job. `after` are runs that have to end first,
-    as `dependencies.read_dependencies` reads them.
+    `STORE:PATH`, to take the code from. `include` are patterns of ignored files to send. `with_git` sends a
+    small git repository. `each` and `array_file` are as on the command line; `columns` are further columns,
+    already split. `shell` as in Job. `after` are runs that have to end first, as
+    `dependencies.read_dependencies` reads them. `function` is submitted in place of a command.
     """
 
     flags: JobFlags = JobFlags()
@@ -94,6 +97,7 @@ class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     with_git: bool = False
     shell: bool = False
     after: tuple[str, ...] = ()
+    function: PackedFunction | None = None
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +118,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     code_folder: Path | None = None
     code_reason: str = ""
     stdin: bytes | None = None
+    function: bytes | None = None
     with_git: bool = False
     resubmit_of: str | None = None
     restore_from: RestoreFrom | None = None
@@ -159,7 +164,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     request, sbatch = batch_script.describe(session, request, target.kind)
     flags = request.flags
-    job = build_job(request.command, flags, file, settings, target.name)
+    job = _build_job(request, file, settings, target)
     _note_unused(session, flags, job)
     submitting_shell.check_words(job.command)
     _check_lengths(job)
@@ -190,6 +195,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
         code_folder=folder,
         code_reason=root.reason,
         stdin=request.stdin,
+        function=request.function.data if request.function else None,
         with_git=request.with_git,
     )
 
@@ -205,6 +211,16 @@ def _choose_code(session: Session, request: SubmitRequest, file: JobFile | None,
         return choose_code_folder(session, None)
     url = stored_code.url_of(session, word, target)
     return Chosen(stored_code.bring(session, url, target), "", url)
+
+
+def _build_job(request: SubmitRequest, file: JobFile | None, settings: Settings, target: Target) -> Job:
+    if request.function is None:
+        return build_job(request.command, request.flags, file, settings, target.name)
+    job = build_job(function_command(request.function), request.flags, None, settings, target.name)
+    job = msgspec.structs.replace(
+        job, name=job.name or request.function.run_name, function=request.function.facts
+    )
+    return with_python(job, registry.capabilities_of(target))
 
 
 def _note_unused(session: Session, flags: JobFlags, job: Job) -> None:
@@ -260,6 +276,8 @@ def _job_file(request: SubmitRequest) -> JobFile | None:
 
 
 def _array(session: Session, request: SubmitRequest, file: JobFile | None, job: Job) -> Array | None:
+    if request.function is not None:
+        return request.function.array
     if not request.each and request.array_file is None and not request.columns and file is None:
         return None
     said = file.axes if file else NOTHING
@@ -391,11 +409,13 @@ def _recorded(
             session.store(draft.store).put(names.git_key(record.id), sent.git)
         if draft.stdin is not None:
             session.store(draft.store).put(names.stdin_key(record.id), draft.stdin)
+        if draft.function is not None:
+            session.store(draft.store).put(names.function_key(record.id), draft.function)
         backend.keep_secrets(record.id, private)
         rows = _rows(session, draft, record)
         tried_ids.append(record.id)
         try:
-            session.ledger.insert(rows)
+            session.ledger.insert(rows, result_key=None if draft.function is None else result_key_of(private))
         except LedgerError:
             if session.ledger.get(record.id) is None:
                 raise
@@ -437,7 +457,8 @@ def _private(session: Session, draft: Draft) -> RunSecrets:
     files = _secret_files(session, draft)
     limits = submitting_shell.read_shell_limits(session) if registry.runs_here(draft.backend) else None
     secrets = [name for name, value in kept.items() if is_secret(name, value)]
-    return RunSecrets({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
+    private = RunSecrets({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
+    return private if draft.function is None else with_result_key(private)
 
 
 def _secret_files(session: Session, draft: Draft) -> dict[str, str]:

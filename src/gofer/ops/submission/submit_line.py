@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RENDERED_APART = frozenset(
     {
         *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
-        *("env", "tags", "time_limit_s", "stdin", "keep_group", "keep_most", "shell", "after"),
+        *("env", "tags", "time_limit_s", "stdin", "function", "keep_group", "keep_most", "shell", "after"),
     }
 )
 
@@ -39,6 +39,8 @@ def submit_line(
     of an array. A run that is there to be entered is `gofer submit ssh`.
     """
     job = record.job
+    if job.function is not None:
+        return _python_line(record, time_limit=time_limit, gpus=gpus)
     if gpus is not None:
         job = msgspec.structs.replace(job, resources=msgspec.structs.replace(job.resources, gpus=gpus))
     words = ["-t", record.target, *_resources(job), *_options(job)]
@@ -53,6 +55,15 @@ def submit_line(
         words += ["--time-limit", limit]
     typed = ("ssh",) if job.shell else command or job.command
     return f"gofer submit {quote_command([*words, *typed])}"
+
+
+def _python_line(record: RunRecord, *, time_limit: str | None, gpus: int | None) -> str:
+    """The line of Python for a function, whose arguments only the program that submitted it has."""
+    function = record.job.function.name if record.job.function else ""
+    gpus = record.job.resources.gpus if gpus is None else gpus
+    options = {"target": record.target, "gpus": gpus or None, "time_limit": time_limit}
+    given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
+    return f"gofer.job({given}, …).submit({function}, …)"
 
 
 def _resources(job: Job) -> list[str]:

@@ -1,0 +1,1 @@
+"""Functions as jobs: what is sent in place of a script, and the results that come back."""
