@@ -23,7 +23,7 @@ _VALUED = """
     --each --env --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace
     --grep --group --host --include --installer --job --jobs --keep --kind --last --launcher --lines --max
     --memory --name --node --nodes --older-than --out --outputs --packages --priority --procs --profile
-    --rank --rank-variables --ranks --remove --retries --retry-on --row --setup --sort --status --sync
+    --rank --rank-variables --ranks --remove --retries --retry-on --row --setup --since --sort --status --sync
     --tag --tail --target --tenant --time-limit --timeout --user --validator --wheels -N -c -e -f -j -n -t
 """
 _COLOURS = ("auto", "always", "never")

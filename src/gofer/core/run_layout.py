@@ -5,7 +5,7 @@
     runs/<id>/files/
     runs/<id>/copy-<n>/                         only while a command that uses other machines runs
     runs/<id>/attempts/<n>/node-<k>/rank-<r>.log, setup.log, events.jsonl, exit.json, heartbeat.json,
-                                    files.jsonl
+                                    files.jsonl, log-times.jsonl
 
 While a run writes, an object store holds a growing file as parts, `<key>.parts/<start>`: see
 gofer.node.uploader.run_folder.
@@ -26,6 +26,7 @@ EXIT = "exit.json"
 HEARTBEAT = "heartbeat.json"
 SETUP_LOG = "setup.log"
 FILE_LIST = "files.jsonl"
+LOG_TIMES = "log-times.jsonl"
 
 _GROWING = (".log", ".jsonl")
 _PART_KEY = re.compile(r"(.+)\.parts/(\d{15})")

@@ -27,6 +27,7 @@ from gofer.node.heartbeat import HeartbeatWriter
 from gofer.node.kept.keeper import FileKeeper
 from gofer.node.kept.limit import Keeping
 from gofer.node.kept.records import KeptFiles
+from gofer.node.log_times import LogTimesWriter
 from gofer.node.rendezvous.base import Rendezvous
 from gofer.node.task import Task
 from gofer.node.watch import ProcessEnd, Watch, WatchResult
@@ -94,6 +95,7 @@ class Node:
         self._pids: list[int] = []
         self._event_log = EventLog(self.folder)
         self._heartbeat = HeartbeatWriter(self._event_log, self.place.gpus, is_alone=self.is_alone)
+        self._log_times = LogTimesWriter(self.folder)
         self._limits = (task.private.limits, self._event_log.note_limits)
         self._mpirun: Mpirun | None = None
         self._services: set[processes.ProcessIdentity] = set()
@@ -397,6 +399,7 @@ class Node:
     def _tick(self) -> float:
         """Write a heartbeat if one is due, and check the other nodes; the seconds until the next call."""
         wait_s = self._heartbeat.tick(self._pids, has_failed=self._watch.has_failed)
+        self._log_times.tick(self.place.ranks if self._pids else ())
         interval_s = self.rendezvous.watch_interval_s
         if interval_s is None:
             return wait_s

@@ -141,6 +141,8 @@ class GroupFollower:
             attempt=choice.attempt,
             notice=self._notice,
         )
+        if wanted.since is not None:
+            base = base._replace(begin_at=self._logs.lines_since(row, wanted.since).begin_at)
         rounds = self._rounds[row.id] = LogRounds(self._logs.store, row.id, base)
         ranks = range(row.nodes * row.procs) if wanted.all_ranks else [choice.rank]
         logs = [(rounds.of_setup(), None), *((self._of_rank(rounds, rank), rank) for rank in ranks)]

@@ -13,15 +13,17 @@ from gofer.core.parallel import parallel_map
 from gofer.core.states import State
 from gofer.errors import UnknownName, UsageError
 from gofer.ops.logs.labelled_lines import LogLines
-from gofer.ops.logs.log_bytes import StoredLog, read_forward
+from gofer.ops.logs.log_bytes import StoredLog
 from gofer.ops.logs.log_reader import mask_of, tail_of
 from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, choose
+from gofer.ops.logs.log_times import LinesSince, read_from
 from gofer.ops.logs.rank_logs import ranks_among
 from gofer.ops.messages import Message
 from gofer.ops.runs.run_folder import READERS, LogFile, list_logs
 
 if TYPE_CHECKING:
     from gofer.core.secrets.mask import SecretMask
+    from gofer.ops.messages import AnyMessage
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
@@ -42,20 +44,22 @@ class RowLines(NamedTuple):
     """Which lines of a group's rows are wanted.
 
     `rows` are the indexes of the rows, None for no choice. `choice` is about the logs inside of each row;
-    with `all_ranks`, its rank is ignored. `pattern` chooses lines.
+    with `all_ranks`, its rank is ignored. `pattern` and `since` choose lines.
     """
 
     choice: LogChoice = MAIN_LOG
     all_ranks: bool = False
     pattern: re.Pattern[str] | None = None
     rows: Callable[[int], bool] | None = None
+    since: float | None = None
 
 
 class _Log(NamedTuple):
-    """A log with its label, and its lines if a thread has read them."""
+    """A log with its label, the offset at which it is shown, and its lines if a thread has read them."""
 
     label: str
     log: StoredLog
+    start: int
     data: bytes | None
 
 
@@ -68,11 +72,12 @@ class GroupLogs:
         self._wanted = wanted
         self.store: Store = session.runs_in(group.store)
         self.mask: SecretMask = mask_of(session, group)
+        self._has_said = False
 
     def read(self, lines: int | None = None) -> Iterator[bytes]:
         """All lines of the rows that have begun, or the last lines of each, one row after another.
 
-        Without a choice of rows and a pattern, of more than MOST_ROWS rows only the last lines of the most
+        Without a choice of rows or lines, of more than MOST_ROWS rows only the last lines of the most
         interesting ones, with a message.
         """
         rows = [row for row in self.rows() if row.state not in _WAITING]
@@ -81,7 +86,8 @@ class GroupLogs:
     def read_rows(self, rows: Sequence[RunRow], lines: int | None) -> Iterator[bytes]:
         """Like `read`, of these rows."""
         wanted = self._wanted
-        if wanted.rows is not None or wanted.pattern is not None or len(rows) <= MOST_ROWS:
+        narrows = any(choice is not None for choice in (wanted.rows, wanted.pattern, wanted.since))
+        if narrows or len(rows) <= MOST_ROWS:
             yield from self.print_rows(rows, lines)
             return
         lines = LAST_LINES if lines is None else lines
@@ -118,24 +124,27 @@ class GroupLogs:
                 lambda row: self._logs_of(row, lines, all_attempts), batch, at_once=READERS
             )
             for logs in logs_of_rows:
-                for label, log, data in logs:
-                    pieces = self.mask.stream(read_forward(log)) if data is None else iter([data])
+                for label, log, start, data in logs:
+                    pieces = read_from(log, start, self.mask) if data is None else iter([data])
                     yield from LogLines(label, self._wanted.pattern).of(pieces)
 
     def _logs_of(self, row: RunRow, lines: int | None, all_attempts: bool) -> list[_Log]:
         """The wanted logs of a row. Called by several threads."""
+        since = self._wanted.since
+        if since is not None and row.ended_at is not None and row.ended_at < since:
+            return []
         files = list_logs(self.store, row.id)
         numbers = sorted({log.attempt for log in files}) if all_attempts else [self._wanted.choice.attempt]
         found = []
         for number in numbers:
             for file in self._chosen(row, files, self._wanted.choice._replace(attempt=number)):
-                log = StoredLog(self.store, file.key)
-                data = None
+                log, data = StoredLog(self.store, file.key), None
+                start = 0 if since is None else self.lines_since(row, since).start_of(log)
                 if lines is not None:
                     data = tail_of(log, lines, self.mask)
-                elif file.size <= _SMALL:
-                    data = b"".join(self.mask.stream(read_forward(log)))
-                found.append(_Log(self.label(row, file.rank), log, data))
+                elif file.size - start <= _SMALL:
+                    data = b"".join(read_from(log, start, self.mask))
+                found.append(_Log(self.label(row, file.rank), log, start, data))
         return found
 
     def _chosen(self, row: RunRow, files: Sequence[LogFile], choice: LogChoice) -> list[LogFile]:
@@ -147,6 +156,16 @@ class GroupLogs:
         except UnknownName:
             return []
         return [] if log is None else [log]
+
+    def lines_since(self, row: RunRow, since: float) -> LinesSince:
+        """Where the lines since a moment begin in the logs of a row. What is not known is said of one row."""
+
+        def emit(message: AnyMessage) -> None:
+            if not self._has_said:
+                self._session.emit(message)
+            self._has_said = True
+
+        return LinesSince(self.store, row, since, emit)
 
     def label(self, row: RunRow, rank: int | None) -> str:
         """What stands in brackets before a line: the row, with `all_ranks` of several also the rank."""

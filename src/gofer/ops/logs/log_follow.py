@@ -64,7 +64,8 @@ class Followed(NamedTuple):
     or None while there is none. With `is_over`, no new log will appear, and it may return another one.
     `is_over(attempt)` is whether the run is over when this attempt is followed. With `attempt`, later
     attempts are not followed. `setup` shows the set-up of an attempt until the attempt has a log; None to
-    hide it. `is_fixed`: the log stays the one that was located first.
+    hide it. `is_fixed`: the log stays the one that was located first. `begin_at` is the offset at which a log
+    begins to be shown; None for the beginning.
     """
 
     attempts: Callable[[], Sequence[int]]
@@ -76,6 +77,7 @@ class Followed(NamedTuple):
     patience: FollowPatience = STORE
     is_fixed: bool = True
     notice: OutageNotice | None = None
+    begin_at: Callable[[LogBytes], int] | None = None
 
 
 class SetupView(NamedTuple):
@@ -184,6 +186,8 @@ class Follower:
             self._position, self._lines = start + len(data), None
         elif log is not None and log == self._setup_log:
             self._position = self._setup_position  # the bytes before this position were already shown
+        elif log is not None and self._followed.begin_at is not None:
+            self._position = self._followed.begin_at(log)
         if log is not None and log != self._setup_log:
             self._show_setup(attempt, True)  # show the rest of the set-up log before the log of the rank
         self._log = log

@@ -23,10 +23,11 @@ from gofer.core.secrets.mask import NO_SECRETS, SecretMask
 from gofer.core.secrets.secret_files import MOST_BYTES, values_of
 from gofer.errors import BackendError, CredentialError, GoferError, UsageError
 from gofer.model.run import RunRecord
-from gofer.ops.logs.log_bytes import LocalLog, LogBytes, read_before, read_forward, read_tail
+from gofer.ops.logs.log_bytes import LocalLog, LogBytes, StoredLog, read_before, read_forward, read_tail
 from gofer.ops.logs.log_copies import mirror
 from gofer.ops.logs.log_follow import Follower
 from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, ServiceLogs, StoredLogs
+from gofer.ops.logs.log_times import LinesSince, read_from
 from gofer.ops.messages import Warning
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.submission.ledger_rows import is_adopted
@@ -114,13 +115,16 @@ class LogReader:
         data = b"".join(self._from_service(MAIN_LOG, lambda log: iter([self._tail_of(log, lines)])))
         return tuple(data.decode("utf-8", "replace").splitlines())
 
-    def read(self, choice: LogChoice = MAIN_LOG) -> Iterator[bytes]:
-        """The whole log as it is now, in chunks. UnknownName for a rank without a log."""
+    def read(self, choice: LogChoice = MAIN_LOG, *, since: float | None = None) -> Iterator[bytes]:
+        """The whole log as it is now, or the lines since a moment, in chunks. UnknownName for a rank without
+        a log.
+        """
         log, is_empty = self._find(choice), True
-        for piece in () if log is None else self._mask.stream(read_forward(log)):
+        start = 0 if log is None or since is None else self.lines_since(since).start_of(log)
+        for piece in () if log is None else read_from(log, start, self._mask):
             is_empty = False
             yield piece
-        if is_empty and choice.may_be_the_services:
+        if is_empty and not start and choice.may_be_the_services:
             yield from self._from_service(choice, self._all_of)
 
     def follow(
@@ -130,8 +134,10 @@ class LogReader:
         lines: int | None,
         show_setup: Callable[[bytes], None] | None = None,
         report: LiveReport | None = None,
+        since: float | None = None,
     ) -> Iterator[bytes]:
-        """The last `lines` lines (None: all, from the first attempt), then new output, until the run is over.
+        """The last `lines` lines (None: all, from the first attempt, or those since a moment), then new
+        output, until the run is over.
 
         Blocks. Continues with new attempts, with a message, unless one attempt was chosen. Each byte is
         returned once. `show_setup` gets the log of the set-up while it runs; if the set-up fails, the
@@ -152,6 +158,8 @@ class LogReader:
 
         stored = StoredLogs(self._session, self._row)
         followed = stored.followed(choice, self._mask, None if show_setup is None else show, report)
+        if since is not None:
+            followed = followed._replace(begin_at=self.lines_since(since).begin_at)
         for piece in self._mask.stream(Follower(followed, lines=lines)):
             is_empty = is_empty and not piece
             if piece and report is not None:
@@ -159,6 +167,11 @@ class LogReader:
             yield piece
         if is_empty and choice.may_be_the_services:
             yield from self._from_service(choice, self._all_of)
+
+    def lines_since(self, since: float) -> LinesSince:
+        """Where the lines since a moment begin in the logs of the run."""
+        store = self._session.runs_in(self._row.store)
+        return LinesSince(store, self._row, since, self._session.emit)
 
     def fetch(self, destination: Path) -> LogCopies:
         """Copy all logs, events and exit records to a folder, reading only what is new. Warns about a service
@@ -189,7 +202,7 @@ class LogReader:
         ]
         return [path for path in logs if path.name != names.SETUP_LOG or path.stat().st_size]
 
-    def _find(self, choice: LogChoice) -> LogBytes | None:
+    def _find(self, choice: LogChoice) -> StoredLog | None:
         self._refuse_group()
         return None if self._is_adopted else StoredLogs(self._session, self._row).find(choice, self.folder)
 

@@ -36,13 +36,19 @@ class RankLogs:
     """
 
     def __init__(
-        self, session: Session, row: RunRow, choice: LogChoice, pattern: re.Pattern[str] | None = None
+        self,
+        session: Session,
+        row: RunRow,
+        choice: LogChoice,
+        pattern: re.Pattern[str] | None = None,
+        since: float | None = None,
     ) -> None:
-        """The rank of `choice` is ignored."""
+        """The rank of `choice` is ignored. `pattern` and `since` choose lines."""
         self._session = session
         self._row = row
         self._choice = choice._replace(rank=0)
         self._pattern = pattern
+        self._since = since
         self._reader = LogReader(session, row)
 
     def read(self, lines: int | None = None) -> Iterator[bytes]:
@@ -51,7 +57,7 @@ class RankLogs:
         for choice in chosen or [self._choice]:
             label = str(choice.rank) if chosen else ""
             if lines is None:
-                pieces = self._reader.read(choice)
+                pieces = self._reader.read(choice, since=self._since)
             else:
                 pieces = iter([self._reader.tail(choice, lines=lines)])
             yield from LogLines(label, self._pattern).of(pieces)
@@ -90,6 +96,8 @@ class RankLogs:
         """The same, with an empty piece for lines that do not match."""
         row, mask = self._row, mask_of(self._session, self._row)
         base = StoredLogs(self._session, row).followed(self._choice, mask, show_setup, report)
+        if self._since is not None:
+            base = base._replace(begin_at=self._reader.lines_since(self._since).begin_at)
         rounds = LogRounds(self._session.runs_in(row.store), row.id, base)
         members = [FollowedLog(Follower(rounds.of_setup(), lines=lines), mask, LogLines("", self._pattern))]
         for rank in range(row.nodes * row.procs):
@@ -197,7 +205,9 @@ class LogRounds:
             found = (log for log in near if is_any or log.rank == rank)
             return next((_Listed(StoredLog(self._store, log.key), log.size) for log in found), None)
 
-        return self._base._replace(locate=locate, emit=lambda message: None, setup=None, is_fixed=False)
+        followed = self._base._replace(locate=locate, setup=None, emit=lambda message: None, is_fixed=False)
+        begin_at = followed.begin_at
+        return followed if begin_at is None else followed._replace(begin_at=_unwrapped(begin_at))
 
     def _attempts(self) -> Sequence[int]:
         return self._once("attempts", self._ask_attempts)
@@ -223,6 +233,11 @@ class LogRounds:
         if isinstance(answer, StoreError):
             raise answer
         return answer
+
+
+def _unwrapped(begin_at: Callable[[LogBytes], int]) -> Callable[[LogBytes], int]:
+    """`begin_at` for logs as they were listed."""
+    return lambda log: begin_at(log.log if isinstance(log, _Listed) else log)
 
 
 class _Listed(NamedTuple):

@@ -18,6 +18,7 @@ from gofer.ops.logs.group_logs import GroupLogs, RowLines, parse_rows
 from gofer.ops.logs.labelled_lines import LogLines, compile_pattern
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
+from gofer.ops.logs.log_times import parse_since
 from gofer.ops.logs.rank_logs import RankLogs
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
@@ -50,14 +51,15 @@ def run(**given: Any) -> int:
                 print_still_running(row)
             raise
         if not wrote and given["tail"] != 0:
-            _print_nothing(session, row, given["grep"])
+            _print_nothing(session, row, given)
     return 0
 
 
 def _print_logs(session: Session, row: RunRow, given: dict[str, Any]) -> None:
     """Which logs there are; of a group, those of each row."""
-    if given["grep"] is not None:
-        raise UsageError("`--json` lists the logs, not their lines", hint="leave out `--grep`")
+    for name in ("grep", "since"):
+        if given[name] is not None:
+            raise UsageError("`--json` lists the logs, not their lines", hint=f"leave out `--{name}`")
     if row.kind != "group":
         _refuse_rows(row, given["row"])
         print_json(run_json(session, row)["logs"])
@@ -80,6 +82,8 @@ def _refuse_rows(row: RunRow, rows: str | None) -> None:
 
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
     """What to print: of one log the bytes, of several logs and with `--grep` whole lines."""
+    if given["since"] is not None and given["tail"] is not None:
+        raise UsageError("`--since` and `--tail` both choose where to begin", hint="leave one of them out")
     pattern = None if given["grep"] is None else compile_pattern(given["grep"])
     if row.kind == "group":
         return _of_rows(session, row, pattern, given)
@@ -106,22 +110,29 @@ def _line_choice(group: RunRow, pattern: re.Pattern[str] | None, given: dict[str
     rows = None if given["row"] is None else parse_rows(given["row"], group)
     all_ranks = given["rank"] == _ALL
     choice = LogChoice(0 if all_ranks else given["rank"], given["node"], given["attempt"])
-    return RowLines(choice, all_ranks, pattern, rows)
+    return RowLines(choice, all_ranks, pattern, rows, _since(given))
+
+
+def _since(given: dict[str, Any]) -> float | None:
+    return None if given["since"] is None else parse_since(given["since"])
 
 
 def _of_one(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
     choice, reader = LogChoice(given["rank"], given["node"], given["attempt"]), LogReader(session, row)
+    since = _since(given)
+    if since is not None and not reader.is_stored:
+        print_message("when the lines of this log were written is not known: all are shown")
     if given["follow"]:
-        return _follow(session, partial(reader.follow, choice), given["tail"])
+        return _follow(session, partial(reader.follow, choice, since=since), given["tail"])
     if given["tail"] is not None:
         return iter([reader.tail(choice, lines=given["tail"])])
-    return reader.read(choice)
+    return reader.read(choice, since=since)
 
 
 def _of_ranks(
     session: Session, row: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]
 ) -> Iterator[bytes]:
-    logs = RankLogs(session, row, LogChoice(0, given["node"], given["attempt"]), pattern)
+    logs = RankLogs(session, row, LogChoice(0, given["node"], given["attempt"]), pattern, _since(given))
     if given["follow"]:
         return _follow(session, logs.follow, given["tail"])
     return logs.read(given["tail"])
@@ -132,13 +143,17 @@ def _follow(session: Session, follow: Callable[..., Iterator[bytes]], lines: int
         yield from follow(lines=lines, show_setup=write_setup, report=live)
 
 
-def _print_nothing(session: Session, row: RunRow, pattern: str | None) -> None:
+def _print_nothing(session: Session, row: RunRow, given: dict[str, Any]) -> None:
     (row,) = refresh_runs(session, [row])
-    if pattern is not None:
-        print_message(f"no line of {row.short_id} matches `{pattern}`{'' if row.is_final else ' so far'}")
+    so_far = "" if row.is_final else " so far"
+    if given["grep"] is not None:
+        print_message(f"no line of {row.short_id} matches `{given['grep']}`{so_far}")
+        return
+    if given["since"] is not None:
+        print_message(f"{row.short_id} {row.state} and has written nothing since then{so_far}")
         return
     reason = f" ({row.reason})" if row.reason else ""
-    print_message(f"{row.short_id} {row.state}{reason} with no output{'' if row.is_final else ' so far'}")
+    print_message(f"{row.short_id} {row.state}{reason} with no output{so_far}")
 
 
 def _read_rank(ctx: click.Context, param: click.Parameter, text: str) -> int | str:
@@ -189,6 +204,12 @@ command = Command(
             default_text="all lines",
             type=click.IntRange(min=0),
             metavar="N",
+        ),
+        Option(
+            "--since",
+            "Only the lines written since then: `10m` (ago), `14:05`, `2026-03-01 14:05`",
+            default_text="all lines",
+            metavar="TIME",
         ),
         Option(
             "--grep",
