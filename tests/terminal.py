@@ -4,12 +4,31 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
+
+_PART = re.compile(r"\x1b\[[0-9;]*m|\x1b\[K|\r|\n|[^\x1b\r\n]+|\x1b")
+
+
+def screen(shown: str) -> list[str]:
+    """The lines on a terminal in the end. It knows colours, line ends and the erasing of lines."""
+    lines, column = [""], 0
+    for part in _PART.findall(shown):
+        if part == "\n":
+            lines.append("")
+        elif part == "\r":
+            column = 0
+        elif part == "\x1b[K":
+            lines[-1] = lines[-1][:column]
+        elif not part.endswith("m") or part[0] != "\x1b":
+            lines[-1] = lines[-1][:column].ljust(column) + part + lines[-1][column + len(part) :]
+            column += len(part)
+    return lines
 
 
 class Terminal:

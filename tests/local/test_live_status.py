@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 from home import Home
-from terminal import Terminal
+from terminal import Terminal, screen
 
 HELD = "queued"
 REASON = "it needs 2 GPUs (0 of 4 free); held by "
@@ -122,3 +123,17 @@ def test_ctrl_c_names_what_can_be_done(held: tuple[Home, str], verb: tuple[str, 
     assert hint in terminal.shown.rpartition(CLEARED)[2]
     gate(home)
     home.wait(run)
+
+
+def test_the_line_is_gone_before_the_first_line_of_the_log(home: Home) -> None:
+    """The reader of a pipe, such as `tee`, writes to the same terminal, and gofer cannot erase that."""
+    gate = home.root / "gate"
+    setup = f"while [ ! -e {gate} ]; do sleep 0.05; done"
+    run = home.submit("--no-code", "--setup", setup, "sh", "-c", "echo a; sleep 2; echo b")
+    command = f"{shlex.join(home.argv('monitor', run))} | cat"
+    with Terminal(["sh", "-c", command], cwd=home.folder, env=home.environ) as terminal:
+        terminal.until(f"{short(run)} starting ")
+        gate.touch()
+        terminal.end()
+    # What `cat` and gofer write at the same time has no order.
+    assert sorted(screen(terminal.shown)) == sorted(["a", "b", f"{short(run)} succeeded", ""])

@@ -15,6 +15,7 @@ from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from slurm.slurm_home import SlurmHome
+from terminal import Terminal, screen
 
 pytestmark = ON_SLURM
 
@@ -71,5 +72,22 @@ def test_a_target_that_is_silent_is_shown_as_of_its_last_answer_and_others_as_th
         shown = home.gofer("q", waiting, far)
         assert "state" in shown.out and far in shown.out and LATE in shown.err
         assert json.loads(home.gofer("q", "--json", waiting).out)["stale"] == LATE
+        assert "asking" not in listed.err + shown.err
     gate.touch()
     assert {run["state"] for run in home.wait(far, near, waiting)} == {"succeeded"}
+
+
+def test_a_terminal_says_what_a_silent_command_waits_for(home: SlurmHome) -> None:
+    run = home.submit("--no-code", "sleep", "300")
+    home.until_view(run, state="running")
+    with silent(home):
+        quiet = Terminal(home.argv("abort", "-Q", run), cwd=home.folder, env=home.environ)
+        terminal = Terminal(home.argv("why", run), cwd=home.folder, env=home.environ)
+        assert terminal.until("asking `lab` for the state of 1 run, 3s").startswith("\rasking")
+    with quiet, terminal:
+        assert terminal.end() == 0
+        assert screen(terminal.shown)[0].startswith(f"{run[-6:]} ")
+        assert "asking" not in "".join(screen(terminal.shown))
+        assert quiet.end() == 0
+        assert "asking" not in quiet.shown
+    home.wait(run)

@@ -70,6 +70,26 @@ def _guard_terminals() -> None:
             from gofer.cli.output.terminal_text import terminal_stream
 
             setattr(sys, name, terminal_stream(stream))
+            if name == "stderr":
+                _show_activities()
+
+
+def _show_activities() -> None:
+    """Say on the terminal what a silent command waits for. The line is loaded when the first wait begins."""
+    from gofer.transport.activity import activities
+
+    class FirstWait:
+        def activity_began(self) -> None:
+            from gofer.cli.output.live_line import live_line
+
+            activities.observer = live_line()
+            if activities.observer is not None:
+                activities.observer.activity_began()
+
+        def activities_ended(self) -> None:
+            pass
+
+    activities.observer = FirstWait()
 
 
 def _open_closed_streams() -> None:

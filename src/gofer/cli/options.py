@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gofer.transport.activity import activities
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -161,7 +163,13 @@ def json_option(help: str = "Print JSON") -> Flag:
 
 def quiet_option() -> Flag:
     """`-Q/--quiet`: no messages on stderr except errors."""
-    return Flag("-Q --quiet", "Only print errors on stderr")
+    return Flag("-Q --quiet", "Only print errors on stderr", callback=_hide_activities)
+
+
+def _hide_activities(context: click.Context, parameter: click.Parameter, is_quiet: bool) -> bool:
+    if is_quiet:
+        activities.observer = None
+    return is_quiet
 
 
 def filter_option(help: str) -> Option:

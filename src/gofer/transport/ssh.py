@@ -24,6 +24,7 @@ from gofer.core.json_text import parse_json
 from gofer.errors import CheckFailed, Unreachable
 from gofer.remote.calls import RemoteApi
 from gofer.text import quote_command
+from gofer.transport.activity import activity
 from gofer.transport.bundle import NEEDED, READY, bootstrap_command, bundle
 from gofer.transport.machine import CALL_S
 
@@ -152,10 +153,10 @@ class SshMachine:
         with self._lock:
             if self._line is not None and not self._line.is_open:
                 self.close()  # the connection was lost while it was idle
-            line = self._line or self._connect()
-            self._line = line
             try:
-                return line.ask(request, data, wait_s)
+                with activity(f"waiting for {self.name}"):
+                    self._line = self._line or self._connect()
+                    return self._line.ask(request, data, wait_s)
             except BaseException:
                 # Otherwise the unread answer would be taken for the answer to the next call.
                 self.close()

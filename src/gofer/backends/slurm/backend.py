@@ -31,6 +31,7 @@ from gofer.node.slurm.calls import SlurmSilent
 from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmApi, SlurmNodeFacts
 from gofer.remote.calls import describe
 from gofer.remote.slurm.submission import JobRejected
+from gofer.transport.activity import activity
 from gofer.transport.bundle import bundle, mark
 from gofer.transport.machine import LocalMachine, Machine
 from gofer.transport.ssh import Login, shell_argv
@@ -221,7 +222,8 @@ class SlurmBackend(KeepsSecretsHere):
         """Slurm for calls; the error of a call becomes one that names the site."""
         where = "" if isinstance(self.machine, LocalMachine) else f" on {self.machine.name}"
         try:
-            yield self.machine.slurm(self._options.folder, wait_s=wait_s)
+            with activity(f"waiting for Slurm{where}"):
+                yield self.machine.slurm(self._options.folder, wait_s=wait_s)
         except GoferError:
             raise
         except JobRejected as error:

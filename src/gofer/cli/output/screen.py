@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -78,6 +79,13 @@ def end_log_line() -> None:
         sys.stderr.write("\n")
 
 
+def _is_pipe(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
 def _place_of(stream: TextIO) -> tuple[int, int] | None:
     """The device and inode behind the stream; None for a stream of a Python program without a file."""
     try:
@@ -114,6 +122,8 @@ def write(data: bytes, stream: TextIO | None = None) -> None:
     if isinstance(stream, TerminalStream):
         stream.write_bytes(data)
     else:
+        if data and TerminalStream.live is not None and _is_pipe(stream):
+            TerminalStream.live.retire()  # the reader, such as `tee`, may write to the same terminal
         stream.flush()
         stream.buffer.write(data)
         stream.buffer.flush()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _FIRST_ASK_S = 1.0
 _GROWTH, _LONGEST_PAUSE_S = 1.5, 30.0
 _FINAL = [state.value for state in State if state.is_final]
+# The states of a run up to the start of its command, in order.
+_BEFORE_LOG = (State.PENDING.value, State.QUEUED.value, State.STARTING.value)
 _PRESENT = (State.STARTING.value, State.RUNNING.value)
 # The states that are counted by name.
 _NAMED = (State.FAILED.value, State.LOST.value, State.CANCELLED.value, *_PRESENT)
@@ -47,7 +49,8 @@ class LiveReport:
         self._session = session
         self._until_started = until_started
         self._shown = NO_STATUS
-        self._state = self._output_state = ""
+        self._state = ""
+        self._hidden_states: tuple[str, ...] = (State.RUNNING.value,) if until_started else ()
         self._reason = ""
         self._ahead: int | None = None
         self._asked_of: tuple[str, str] | None = None
@@ -72,8 +75,10 @@ class LiveReport:
 
     def note_output(self) -> None:
         """The log of the run has begun: the ledger may not know for some seconds that the command runs."""
-        self._output_state = self._state
         if self._until_started:
+            if self._state in _BEFORE_LOG:
+                later = _BEFORE_LOG[_BEFORE_LOG.index(self._state) :]
+                self._hidden_states = (*later, State.RUNNING.value)
             self.end()
 
     def end(self) -> None:
@@ -87,7 +92,9 @@ class LiveReport:
 
     def _of_run(self, row: RunRow) -> LiveStatus:
         self._state = row.state
-        if self._until_started and row.state in (State.RUNNING, self._output_state):
+        if self._until_started and row.state == State.RUNNING:
+            self._hidden_states = (State.RUNNING.value,)  # a later attempt waits again
+        if row.state in self._hidden_states:
             return NO_STATUS
         if self._is_due(row.id, row.state):
             self._ask(row)

@@ -17,7 +17,9 @@ from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
 from gofer.ops.runs.merged_status import settled
 from gofer.ops.submission.send import is_here
+from gofer.text import count_runs
 from gofer.tracking.rows import ACTIVE
+from gofer.transport.activity import activity
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
@@ -130,12 +132,14 @@ def _ask(session: Session, rows: list[RunRow]) -> _Answer:
     here = [row for row in rows if not runs_here or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
     problem: Unreachable | None = None
-    try:
-        seen = backend.observe([RunRef(row.id, row.group_id, row.row_index) for row in here]) if here else {}
-    except Unreachable as error:
-        problem, seen = error, error.answers
-    if backend.capabilities.has_ends_in_folder:
-        seen = settled(session, rows, seen)
+    with activity(f"asking `{rows[0].target}` for the state of {count_runs(len(rows))}"):
+        try:
+            refs = [RunRef(row.id, row.group_id, row.row_index) for row in here]
+            seen = backend.observe(refs) if here else {}
+        except Unreachable as error:
+            problem, seen = error, error.answers
+        if backend.capabilities.has_ends_in_folder:
+            seen = settled(session, rows, seen)
     return _Answer(seen, problem)
 
 

@@ -15,6 +15,8 @@ from gofer.ops.messages import Message
 from gofer.ops.runs.observe import by_backend, expand, refresh, wait
 from gofer.ops.runs.run_origin import submitted_by
 from gofer.ops.submission.send import is_here
+from gofer.text import count_runs
+from gofer.transport.activity import activity
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
@@ -115,7 +117,8 @@ def _ask(session: Session, group: Sequence[RunRow], grace_s: float | None) -> Ba
         session.emit(
             Message(f"the service of `{group[0].target}` decides itself how long a run may take to end")
         )
-    backend.cancel([_ref(row) for row in group], grace_s=grace_s)
+    with activity(f"asking `{group[0].target}` to stop {count_runs(len(group))}"):
+        backend.cancel([_ref(row) for row in group], grace_s=grace_s)
     for row in group:
         session.ledger.add_event(row.id, time.time(), CANCEL_ASKED, {"grace_s": grace_s})
     return backend

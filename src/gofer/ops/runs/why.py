@@ -25,6 +25,7 @@ from gofer.ops.submission.dependencies import waits_for
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
 from gofer.text import format_time, quote_command
+from gofer.transport.activity import activity
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
@@ -197,7 +198,8 @@ def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Wait
     if others is not None:
         return Waiting(others)
     try:
-        found = session.backend_of(row).waiting(_reference(row))
+        with activity(f"asking `{row.target}` why {row.short_id} waits"):
+            found = session.backend_of(row).waiting(_reference(row))
     except GoferError as error:
         return Waiting(f"its cluster cannot be asked: {error.message}")
     if found is None and row.state == State.QUEUED:

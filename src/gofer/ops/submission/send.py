@@ -15,6 +15,7 @@ from gofer.model.ids import row_id
 from gofer.model.run import Observation, RunRecord
 from gofer.ops.messages import Warning
 from gofer.ops.submission.ledger_rows import encode_record
+from gofer.transport.activity import activity
 
 if TYPE_CHECKING:
     from gofer.backends.base import Backend
@@ -30,7 +31,8 @@ def send(session: Session, record: RunRecord, store_url: str, backend: Backend) 
     try:
         with suppress(KeyExists):  # an earlier try has already written the record
             session.store(store_url).put(run_layout.record_key(record.id), encode_record(record), new=True)
-        backend.submit(backend.plan(record, backend.prepare(record)))
+        with activity(f"submitting {record.id} to `{record.target}`"):
+            backend.submit(backend.plan(record, backend.prepare(record)))
     except (StoreError, BackendError, CredentialError) as error:
         told = f"{record.id} is recorded, and the next command that can sends it; `gofer abort` prevents this"
         error.hint = told if error.hint is None else f"{error.hint}; {told}"

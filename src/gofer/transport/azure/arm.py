@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from gofer._version import __version__
 from gofer.core.json_text import parse_json
 from gofer.errors import Unreachable
+from gofer.transport.activity import activity
 from gofer.transport.azure.cloud import Cloud
 from gofer.transport.azure.credential import AzureCredential
 from gofer.transport.azure.problems import ResourceNotFound, from_answer, not_installed
@@ -148,7 +149,8 @@ class Arm:
             request.headers["Content-Type"] = "application/json"
             request.data = json.dumps(body)
         try:
-            return pipeline.run(request, retry_on_methods=_ALL_METHODS).http_response
+            with activity(f"waiting for Azure: {_named(method, url)}"):
+                return pipeline.run(request, retry_on_methods=_ALL_METHODS).http_response
         except AzureError as error:
             words = str(error.message or type(error).__name__)
             raise Unreachable(
