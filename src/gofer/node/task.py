@@ -7,6 +7,7 @@ from typing import Any, Mapping, NamedTuple
 
 from gofer.core import launch, run_layout
 from gofer.core.command import launcher_options, output_word
+from gofer.core.command.programs import locate
 from gofer.core.launch import commit_variables, default_variables
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
@@ -62,7 +63,15 @@ class Task(NamedTuple):
     @property
     def argv(self) -> list[str]:
         words = output_word.fill(self.request.command, self.args, self.output_folder)
-        return words if self.request.function is None else [words[0], self.function, *words[2:]]
+        if self.request.function is None:
+            return words
+        return [self._existing_python(words[0]), self.function, *words[2:]]
+
+    def _existing_python(self, word: str) -> str:
+        """`python3` where the run's PATH has no `python`, as on a plain Debian; else the word."""
+        search = self.private.environment.get("PATH", os.defpath)
+        is_absent = word == "python" and locate(word, search) is None
+        return "python3" if is_absent and locate("python3", search) is not None else word
 
     @property
     def output_folder(self) -> str:

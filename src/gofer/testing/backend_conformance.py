@@ -41,6 +41,7 @@ SMOKE = frozenset(
         "test_rank_variables_are_only_for_ranks",
         "test_code_is_there_as_it_was_at_submit",
         "test_a_log_can_be_followed_to_its_end",
+        "test_a_function_returns_its_value_or_its_exception",
         "test_files_beside_the_code_are_kept_and_in_place_for_a_retry",
         "test_the_first_failing_rank_is_named",
         "test_the_time_limit_is_the_reason",

@@ -1,11 +1,13 @@
 """What one run must find and how its end must be told, on every backend; the first half of the suite.
 
 `gofer.testing.backend_conformance` has the rest and says how to use both. Commands need nothing on the nodes
-but a POSIX shell. Nothing here imports pytest.
+but a POSIX shell; only the case of functions needs a `python` or `python3` of the version of this process. A
+suite without one sets `has_python` to False. Nothing here imports pytest.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +16,8 @@ from unittest import SkipTest
 from gofer.config.jobs import JobFlags
 from gofer.core import run_layout as names
 from gofer.core.launch import RANK_VARIABLES, Contract, NodePlace, rank_environment
+from gofer.ops.functions.archive import Call, CodeSource, pack_calls
+from gofer.ops.functions.results import ResultReader
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.observe import wait
@@ -44,6 +48,7 @@ class RunConformance:
 
     target = "local"
     gpus_per_node = 0
+    has_python = True
     timeout_s = 300.0
 
     def open(self) -> Session:
@@ -195,6 +200,21 @@ class RunConformance:
         with self.open() as session:
             row = self.finish(session, ["sh", "-c", 'echo result > "$GOFER_OUTPUT_DIR/answer"'])
             assert session.store(row.store).get(f"{names.outputs_key(row.id)}/answer") == b"result\n"
+
+    def test_a_function_returns_its_value_or_its_exception(self) -> None:
+        if not self.has_python:
+            raise SkipTest("the nodes have no `python` of this version")
+        with self.open() as session:
+            source = CodeSource(session.folder, session.settings.code_folder.path)
+            packed = pack_calls(operator.truediv, [Call((4, 2)), Call((4, 0))], source)
+            group = submit(session, SubmitRequest(target=self.target, code=False, function=packed))
+            reader = ResultReader(session, self.ended(session, group))
+            good, bad = session.ledger.rows_of(group.id)
+            assert (good.state, bad.state) == ("succeeded", "failed"), (good.detail, bad.detail)
+            assert reader.value(good) == 2.0
+            raised = reader.error(bad)
+            assert raised is not None and isinstance(raised.error, ZeroDivisionError)
+            assert raised.traceback in self.log(session, bad).decode()
 
     def test_files_beside_the_code_are_kept_and_in_place_for_a_retry(self) -> None:
         script = (
