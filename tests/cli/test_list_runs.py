@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from terminal import Terminal
 from unit.cli.runs import a_group, a_run
 
 from gofer.config.paths import Paths
@@ -47,11 +49,14 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _environ(home: Path) -> dict[str, str]:
+    return {**os.environ, "GOFER_HOME": str(home), "NO_COLOR": ""}
+
+
 def _list(home: Path, *words: str) -> tuple[list[str], str]:
     """(lines on stdout, stderr) of `gofer list runs`."""
-    environ = {**os.environ, "GOFER_HOME": str(home), "NO_COLOR": ""}
     argv = [sys.executable, "-m", "gofer", "list", "runs", *words]
-    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=_environ(home), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr
 
@@ -98,8 +103,66 @@ def test_a_group_is_one_line_and_rows_are_shown_on_request(home: Path) -> None:
 
 
 def test_only_the_runs_of_a_target(home: Path) -> None:
-    assert _names(home, "-c", "elsewhere") == []
     assert len(_names(home, "-c", "local", "--all")) == SOME + 1
+    assert _list(home, "-c", "local", "--filter", "gpus>1000")[1] == "no run matches\n"
+
+
+def test_a_target_that_nobody_knows_and_a_wrong_column_are_refused(home: Path) -> None:
+    target = _refused(home, "-c", "locl")
+    assert target == ["error: there is no target `locl`", "hint: did you mean `local`?"]
+    error, hint = _refused(home, "--columns", "stat")
+    assert error == "error: `stat` is not a column of runs"
+    assert hint.startswith("hint: did you mean `state`? The columns are id, short, name, ")
+    assert "leave it out" in _refused(home, "-w", "--json")[1]
+
+
+def test_watch_draws_the_table_again_in_its_place(home: Path) -> None:
+    with _watched(home, "--max", "2") as terminal:
+        terminal.until("run-23")
+        _insert(home, "run-new")
+        shown = terminal.until("run-new")
+        terminal.interrupt()
+        assert terminal.end() == 130
+    first, again = shown.index("run-24"), shown.index("run-new")
+    assert "\x1b[3F" in shown[first:again], "three lines up: the heading and two runs"
+    assert terminal.shown.endswith("\r\n")
+
+
+def test_watch_in_a_pipe_prints_only_the_runs_that_change(home: Path) -> None:
+    argv = [sys.executable, "-m", "gofer", "list", "-w", "--max", "2", "--columns", "name,state"]
+    process = subprocess.Popen(argv, env=_environ(home), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        first = [process.stdout.readline().split() for _ in range(3)]
+        _insert(home, "run-new")
+        again = process.stdout.readline().split()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert first == [[b"NAME", b"STATE"], [b"run-24", b"succeeded"], [b"run-23", b"succeeded"]]
+    assert again == [b"run-new", b"succeeded"]
+
+
+def _insert(home: Path, name: str) -> None:
+    with Ledger.open(Paths.from_environment({"GOFER_HOME": str(home)}).ledger_file) as ledger:
+        ledger.insert([a_run(id="r260921-150000-nnnnn2", name=name, submitted_at=time.time())])
+
+
+def _watched(home: Path, *words: str) -> Terminal:
+    argv = [sys.executable, "-m", "gofer", "list", "runs", "-w", *words]
+    return Terminal(argv, cwd=home, env=_environ(home))
+
+
+def _refused(home: Path, *words: str) -> list[str]:
+    """The lines on stderr of a `gofer list runs` that is refused."""
+    argv = [sys.executable, "-m", "gofer", "list", "runs", *words]
+    done = subprocess.run(
+        argv, env=_environ(home), cwd=home, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    return done.stderr.splitlines()
 
 
 def test_json_is_an_array_of_runs(home: Path) -> None:

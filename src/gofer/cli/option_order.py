@@ -16,7 +16,7 @@ _FLAGS = """
     --all --browse --built --changed --checksum --code --continue --create --debug --delete --device-code
     --dry-run --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --no-try
     --pack --project --push --quiet --recursive --reverse --rows --runs --same-code --server
-    --service-principal --single --stdin --version --wait --with-git --yes -Q -h -r -y
+    --service-principal --single --stdin --version --wait --watch --with-git --yes -Q -h -r -w -y
 """
 _VALUED = """
     --accelerator --after --array --as --attempt --cloud --code --code-folder --color --columns --cpus

@@ -68,7 +68,8 @@ def parse_columns(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in COLUMNS and not name.startswith(("tag.", "arg.")):
             near = did_you_mean(name, COLUMNS)
-            hint = near or f"the columns are {', '.join(COLUMNS)}, tag.NAME and arg.NAME"
+            every = f"the columns are {', '.join(COLUMNS)}, tag.NAME and arg.NAME"
+            hint = f"{near} {every[0].upper()}{every[1:]}" if near else every
             raise UnknownName(f"`{name}` is not a column of runs", hint=hint)
     if not names:
         raise UnknownName(f"`{text}` names no column", hint="write for example `--columns id,state,tag.lr`")

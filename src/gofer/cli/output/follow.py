@@ -35,7 +35,7 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
             for piece in _followed(session, row, quiet=quiet, report=report):
                 write(piece, sys.stderr if to_stderr else sys.stdout)
     except KeyboardInterrupt:
-        print_still_running(row)
+        print_still_running(row, has_log=True)
         raise
     return wait_to_end(session, row, quiet=quiet, log_shown=True, as_json=to_stderr)
 
@@ -109,10 +109,11 @@ def print_end(session: Session, row: RunRow, remarks: str = "") -> None:
         print_message(failed_row_line(failed))
 
 
-def print_still_running(*rows: RunRow) -> None:
-    """What a person who stopped watching can do with the runs."""
+def print_still_running(*rows: RunRow, has_log: bool = False) -> None:
+    """What a person who stopped watching can do with the runs. `has_log`: the person was reading lines."""
     names = " ".join(row.short_id for row in rows)
-    verb = "logs -f" if len(rows) == 1 and rows[0].kind == "run" else "monitor" if len(rows) == 1 else "wait"
+    is_read = has_log or rows[0].kind == "run"
+    verb = "wait" if len(rows) > 1 else "logs -f" if is_read else "monitor"
     whose, them = ("run continues", "it") if len(rows) == 1 else ("runs continue", "them")
     sys.stderr.write("\n")
     print_message(

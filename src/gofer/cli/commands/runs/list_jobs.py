@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _USUAL = 50
 _NARROWING = ("status", "experiment", "user", "tag")
-_OF_RUNS = ("filter", "group", "rows", "columns", "sort", "reverse", "all", "everywhere", "export")
+_OF_RUNS = ("filter", "group", "rows", "columns", "sort", "reverse", "all", "everywhere", "export", "watch")
 
 
 def run(**given: Any) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from gofer.cli.options import Command, Flag, Option, filter_option, json_option, offers, target_option
-from gofer.cli.output.columns import EXPORTED, SHOWN, column, parse_columns, text
+from gofer.cli.output.columns import EXPORTED, SHOWN, parse_columns
+from gofer.cli.output.run_table import run_table
 from gofer.cli.output.screen import print_message
-from gofer.cli.output.table import render, screen_width
+from gofer.cli.output.table import screen_width
 from gofer.cli.output.theme import has_colours
-from gofer.errors import UsageError
+from gofer.errors import ConfigError, UsageError
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import ANSWER_S, refresh_active
 from gofer.ops.session import Session
@@ -38,8 +39,12 @@ def run(**given: Any) -> int:
         if given["everywhere"]:
             _discover_runs(session)
         query = _query(session, given)
+        if given["watch"]:
+            _watch(session, query, names, given)
         stale = refresh_active(session, limit_s=ANSWER_S)
         rows = _select(session, query, given)
+        if given["target"] and not rows:
+            _check_target(session, given["target"])
         if given["export"]:
             _export(rows, names, given["export"])
         elif given["as_json"]:
@@ -73,6 +78,13 @@ def _query(session: Session, given: dict[str, Any]) -> Query:
     )
 
 
+def _check_target(session: Session, name: str) -> None:
+    """UnknownName for a target that no settings and no run have. Settings with errors are not searched."""
+    if not session.ledger.count(Query(filters=(Filter("target", "=", (name,)),))):
+        with suppress(ConfigError):
+            session.settings.target(name)
+
+
 def _group_id(session: Session, reference: str) -> str:
     group = find(session, reference)
     if group.kind != "group":
@@ -98,15 +110,20 @@ def _print_json(session: Session, rows: Selection, stale: StaleRuns) -> None:
 
 
 def _print_table(rows: Selection, names: tuple[str, ...], *, spare: bool) -> None:
-    """With `spare`, a terminal gets no column that is empty in every row, and a narrow one drops some."""
-    now, fit = time.time(), screen_width()
-    lines = [[text(name, row, now) for name in names] for row in rows]
-    filled = [any(line[at] for line in lines) for at in range(len(names))]
-    at_shown = [at for at in range(len(names)) if filled[at] or not (spare and fit and lines)]
-    shown = [names[at] for at in at_shown]
-    cells = [[line[at] for at in at_shown] for line in lines]
-    columns = [column(name, chosen=not spare) for name in shown]
-    sys.stdout.write(render(columns, cells, fit=fit, colour=has_colours(sys.stdout)))
+    table = run_table(rows, names, spare=spare, fit=screen_width(), colour=has_colours(sys.stdout))
+    sys.stdout.write(table)
+
+
+def _watch(session: Session, query: Query, names: tuple[str, ...] | None, given: dict[str, Any]) -> NoReturn:
+    from gofer.cli.commands.runs.list_watch import Shown, watch  # loads backends, and is rarely used
+
+    for name in ("export", "json"):
+        if given["as_json" if name == "json" else name]:
+            raise UsageError(
+                f"`--{name}` cannot be combined with `--watch`",
+                hint="leave it out; `gofer wait RUN --json` waits for the end of runs",
+            )
+    watch(session, Shown(lambda: _select(session, query, given), names or SHOWN, names is None))
 
 
 def _export(rows: Selection, names: tuple[str, ...] | None, file: str) -> None:
@@ -156,6 +173,7 @@ def parameters(most: str) -> list[click.Parameter]:
             metavar="N",
         ),
         Flag("--all", "Show all runs"),
+        Flag("-w --watch", "Show the table as it changes, until Ctrl-C"),
         Flag("--everywhere", "Look in the stores for runs of other machines first"),
         Option("--export", "Write to a file instead: .csv, .tsv or .json", metavar="FILE"),
         json_option(f"Print a JSON array; `logs` are looked up for at most {_LOOKED_UP} runs"),

@@ -48,7 +48,7 @@ def run(**given: Any) -> int:
                 write(piece)
         except KeyboardInterrupt:
             if given["follow"]:
-                print_still_running(row)
+                print_still_running(row, has_log=True)
             raise
         if not wrote and given["tail"] != 0:
             _print_nothing(session, row, given)
