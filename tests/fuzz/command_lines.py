@@ -72,6 +72,8 @@ _RIGHT = [
     ["q", "last", "--lines", "3"],
     ["q", "last", "--json"],
     ["logs", "last", "--tail", "2", "--rank", "0", "--attempt", "1", "--node", "0"],
+    ["logs", "last", "--rank", "all", "--since", "10m", "--grep", "a|b"],
+    ["logs", "last", "--row", "0-1", "--since", "14:05"],
     ["why", "last", "--json"],
     ["wait", "last", "--timeout", "0s"],
     ["extract", "last", "out"],

@@ -88,6 +88,7 @@ def run_objects(run: str, snapshot: str | None = None, *, rows: bool = False) ->
         f"{node}/events.jsonl": _EVENTS,
         f"{node}/heartbeat.json": _HEARTBEAT,
         f"{node}/files.jsonl": _FILES,
+        f"{node}/log-times.jsonl": [{"at": _AT, "sizes": {"0": 5, "1": 20}}],
         f"{node}/rank-0.log": _LOG,
         f"{node}/rank-1.log": _LOG,
         f"runs/{run}/files/out/m": b"w\n",

@@ -44,6 +44,7 @@ _COMMANDS = [
     ["logs", "RUN"],
     ["logs", "RUN", "--json"],
     ["logs", "RUN", "--rank", "0", "--tail", "2"],
+    ["logs", "RUN", "--rank", "all", "--since", "2026-01-01", "--grep", "e"],
     ["why", "RUN"],
     ["why", "RUN", "--json"],
     ["wait", "RUN", "--timeout", "0s"],

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from gofer.cli.output.redrawn import RedrawnText
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # does not answer. Questions take at most a tenth of the time.
 _FIRST_S, _GROWTH, _LONGEST_S, _LONGEST_SILENCE_S = 2.0, 1.5, 10.0, 30.0
 _SHARE = 9
-# The queue of this machine is a file.
+# Where all runs that are shown are in the queue of this machine, which is a file.
 _LOCAL_S = 1.0
 # Ages on the terminal are drawn again this often.
 _DRAWN_S = 1.0
@@ -49,32 +49,51 @@ def watch(session: Session, shown: Shown) -> NoReturn:
     session.emit = messages.append
     is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     view = _LiveTable(shown) if is_live else _Changes(shown)
-    known: object = None
-    pause_s = _FIRST_S
+    question = _Question()
     try:
         while True:
-            messages.clear()
-            began = time.monotonic()
-            refresh_active(session, limit_s=ANSWER_S)
-            took_s = time.monotonic() - began
-            rows = list(shown.read())
-            pause_s = _FIRST_S if _facts(rows) != known else pause_s * _GROWTH
-            pause_s = min(pause_s, _LONGEST_SILENCE_S if messages else _LONGEST_S)
-            known = _facts(rows)
-            is_here = QueueChanges(session, (row for row in rows if not row.is_final)).are_seen
-            _show_for(view, rows, messages, max(_LOCAL_S if is_here else pause_s, _SHARE * took_s))
+            if question.is_due():
+                messages.clear()
+                question.ask(session, has_failed=lambda: bool(messages))
+            rows = list(shown.read())  # the ledger also has what other commands do in the meantime
+            question.note(session, rows)
+            view.show(rows, messages)
+            time.sleep(_DRAWN_S)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         raise
 
 
-def _show_for(
-    view: _LiveTable | _Changes, rows: list[RunRow], messages: list[AnyMessage], pause_s: float
-) -> None:
-    end = time.monotonic() + pause_s
-    while (left_s := end - time.monotonic()) > 0:
-        view.show(rows, messages)
-        time.sleep(min(_DRAWN_S, left_s))
+class _Question:
+    """When the clusters are asked about the runs."""
+
+    def __init__(self) -> None:
+        self._next = self._earliest = 0.0
+        self._pause_s = _FIRST_S
+        self._longest_s = _LONGEST_S
+        self._known: list[object] | None = None
+
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def ask(self, session: Session, *, has_failed: Callable[[], bool]) -> None:
+        """Ask now. Blocks for at most some seconds."""
+        began = time.monotonic()
+        refresh_active(session, limit_s=ANSWER_S)
+        now = time.monotonic()
+        self._longest_s = _LONGEST_SILENCE_S if has_failed() else _LONGEST_S
+        self._pause_s = min(self._pause_s * _GROWTH, self._longest_s)
+        self._earliest = now + _SHARE * (now - began)
+        self._next = max(now + self._pause_s, self._earliest)
+
+    def note(self, session: Session, rows: Sequence[RunRow]) -> None:
+        """Ask sooner when runs change, and when all that are shown are of this machine."""
+        now, facts = time.monotonic(), _facts(rows)
+        if facts != self._known and self._longest_s == _LONGEST_S:
+            self._known, self._pause_s = facts, _FIRST_S
+            self._next = max(min(self._next, now + _FIRST_S), self._earliest)
+        if all(QueueChanges(session, [row]).are_seen for row in rows if not row.is_final):
+            self._next = max(min(self._next, now + _LOCAL_S), self._earliest)
 
 
 def _facts(rows: Iterable[RunRow]) -> list[object]:
