@@ -373,3 +373,21 @@ def test_a_run_is_read_and_stopped_from_any_folder(home: ObjectStoreHome, tmp_pa
 
 def test_standard_input_and_a_secret_file_reach_the_node(home: ObjectStoreHome) -> None:
     assert home.finish_with_input() == "600\nfrom here\nSHOWN=abc\nKEY=***********\n"
+
+
+def test_ranks_and_rows_are_followed_while_their_logs_are_in_parts(home: ObjectStoreHome) -> None:
+    """The nodes note the length of the logs after two seconds: the note is in the store too."""
+    script = "echo first $RANK; sleep 5; echo last $RANK"
+    run = home.submit("--procs", "2", "sh", "-c", script)
+    followed = home.gofer("logs", "-f", run, "--rank", "all").out.splitlines()
+    lines = [f"[{rank}] {word} {rank}" for rank in (0, 1) for word in ("first", "last")]
+    assert sorted(followed) == lines and " first " in followed[0]
+    assert home.log(run, "--rank", "all", "--since", "1h").splitlines() == lines
+    notes = home.text(f"{run_layout.node_key(run, 1, 0)}/{run_layout.LOG_TIMES}").splitlines()
+    assert '"sizes":{"0":8,"1":8}' in notes[0]
+
+    words = ("--each", "i=0..2", "sh", "-c", "echo row {i}; sleep 1; echo end {i}")
+    done = home.gofer("submit", "-f", "--no-code", *words)
+    lines = [f"[{row}] {word} {row}" for row in range(3) for word in ("row", "end")]
+    assert sorted(done.out.splitlines()) == sorted(lines)
+    assert home.log("last").splitlines() == lines
