@@ -84,7 +84,7 @@ def test_a_queue_and_its_errors_are_the_same_over_a_connection(hostb: SshMachine
         values = RunSecrets({"A": "b"}, {"url": "u"}, {"data": {"key": "k"}}, ["A"], None, {"nofile": 9})
         queue.keep_secrets("r1", values, False)
         assert run_secrets.read(f"{home}/{host}", "r1") == values
-        assert queue.observe(["r1"]) == QueueAnswer(False, [])
+        assert queue.observe(["r1"]) == QueueAnswer(False, [], {})
         assert queue.waiting("r1") is None
         assert queue.supervisor() == SupervisorStatus(False, None, None)
         assert queue.facts().queue_home == f"{home}/{host}"

@@ -61,12 +61,14 @@ class RunCredential(NamedTuple):
 class Waiting(NamedTuple):
     """Why a run waits: `why` in words that a person can act on ("" where the cluster does not say), and
     `ahead`, the number of runs before it where the number is known. `estimate` is when the cluster expects
-    the run to start (seconds since the epoch).
+    the run to start (seconds since the epoch). `parents` are running runs that have to end before this one
+    can start, and have themselves submitted runs that wait.
     """
 
     why: str = ""
     ahead: int | None = None
     estimate: float | None = None
+    parents: tuple[str, ...] = ()
 
 
 class NodeFacts(NamedTuple):

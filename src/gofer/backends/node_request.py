@@ -51,6 +51,7 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     retry_on: tuple[str, ...]
     restore_from: RestoreFrom | None = None
     after: tuple[RunDependency, ...] = ()
+    parent: str | None = None
 
 
 # The default of `sync` on clusters that may take nodes back: all outputs are uploaded during the run.
@@ -102,4 +103,5 @@ def common_fields(
         "retry_on": tuple(reason.value for reason in job.retry_on),
         "restore_from": record.restore_from,
         "after": job.after,
+        "parent": record.parent,
     }

@@ -30,7 +30,7 @@ _WORDS = {"gpus": ("GPU", "GPUs"), "cpus": ("CPU", "CPUs")}
 
 def explain(facts: WaitingFacts) -> Waiting:
     """The explanation. The estimate is an upper bound, unless runs of higher priority are submitted later."""
-    return Waiting(_why(facts), facts.ahead, facts.estimate)
+    return Waiting(_why(facts), facts.ahead, facts.estimate, tuple(facts.parents))
 
 
 def _why(facts: WaitingFacts) -> str:
@@ -45,10 +45,29 @@ def _why(facts: WaitingFacts) -> str:
     if facts.lacks:
         needs = " and ".join(_need(kind, facts) for kind in facts.lacks)
         holders = _held(facts.holders, facts.lacks)
-        return f"it needs {needs}{'; held by ' + holders if holders else ''}"
+        words = f"it needs {needs}{'; held by ' + holders if holders else ''}"
+        return f"{words}; {_deadlock(facts.parents)}" if facts.parents else words
     if facts.head is not None:
         return f"enough is free, but it would delay {short_id(facts.head)}, the first run in the queue"
     return "no reason: it starts next"
+
+
+def _deadlock(parents: Sequence[str]) -> str:
+    """What to do about runs that wait for runs that cannot start before they end."""
+    names = [short_id(run) for run in parents]
+    if len(names) == 1:
+        return f"{names[0]} submitted runs of this queue: if {names[0]} waits for them, neither continues"
+    listed = f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{listed} submitted runs of this queue: if they wait for them, none continues"
+
+
+def brief(facts: WaitingFacts) -> str | None:
+    """The reason in a few words that change seldom, for a table; None for a run that starts next."""
+    if facts.parents:
+        return f"blocked by {short_id(facts.parents[0])}"
+    if facts.lacks:
+        return f"needs {' and '.join(count(kind, getattr(facts, kind)) for kind in facts.lacks)}"
+    return None if facts.head is None else f"behind {short_id(facts.head)}"
 
 
 def _need(kind: str, facts: WaitingFacts) -> str:
@@ -125,9 +144,9 @@ class QueueClient:
     def observe(self, ids: Iterable[str]) -> dict[str, Observation]:
         """Reads the database of the queue, so no supervisor is needed; starts one if open runs need it."""
         with self._calling() as queue:
-            started, found = queue.observe(list(ids))
+            started, found, waiting = queue.observe(list(ids))
         self._count_start(started)
-        return {status.id: _observation(status) for status in found}
+        return {status.id: _observation(status, waiting.get(status.id)) for status in found}
 
     def cancel(self, ids: Sequence[str], grace_s: float | None) -> None:
         with self._calling() as queue:
@@ -204,10 +223,10 @@ def no_process(run: RunRef, node: int | None) -> CheckFailed:
     )
 
 
-def _observation(status: QueueStatus) -> Observation:
+def _observation(status: QueueStatus, waiting: WaitingFacts | None) -> Observation:
     # Of the many waiting rows of an array, nothing but the state is known.
     if status.state == State.QUEUED and not any(status[2:]):
-        return Observation(run_id=status.id, state=State.QUEUED)
+        return Observation(run_id=status.id, state=State.QUEUED, detail=waiting and brief(waiting))
     attempts = tuple(msgspec.convert(entry, Attempt) for entry in status.attempts)
     facts = {name: value for name, value in status._asdict().items() if name not in ("id", "attempts")}
     return msgspec.convert({"run_id": status.id, "attempts": attempts, **facts}, Observation)

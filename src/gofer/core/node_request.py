@@ -66,6 +66,7 @@ class NodeRequest(NamedTuple):
     retry_on: Sequence[str] = ()
     restore_from: Optional[Dict[str, Any]] = None
     after: Sequence[Mapping[str, Any]] = ()
+    parent: Optional[str] = None
     store: Optional[str] = None
     remote: Optional[str] = None
     span: Optional[List[int]] = None

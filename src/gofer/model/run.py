@@ -53,6 +53,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `recorder` names the queue of the machine that recorded it: only there is a submission that was
     interrupted taken up again. `placement` is the machine it was given to, on targets that have several.
+    `parent` is the run that submitted it, if a run did.
 
     With `array`, this is the record of a group: its rows are the runs `<id>-<index>`, which have no
     record of their own.
@@ -73,6 +74,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: CodeOrigin | None = None
     array: Array | None = None
     resubmit_of: str | None = None
+    parent: str | None = None
     restore_from: RestoreFrom | None = None
     version: Count = RECORD_VERSION
 

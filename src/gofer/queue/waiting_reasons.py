@@ -9,7 +9,7 @@ import math
 import os
 import time
 from contextlib import closing
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from gofer.core.node_request import NodeRequest
 from gofer.queue import scheduler
@@ -19,6 +19,8 @@ from gofer.queue.gpu_leases import LeaseFolderError, Leases, usual_folder
 from gofer.queue.scheduler import Demand, Grant, HeldGrant, Pool, demand_of
 
 _QUEUED = "queued"
+# More open runs are not read only to show why each waits.
+_MOST_READ = 200
 
 
 class Holder(NamedTuple):
@@ -37,7 +39,8 @@ class WaitingFacts(NamedTuple):
     `ahead` is the number of runs before it, `head` the first of them, which it must not delay. `lacks` names
     what too little is free of: `gpus`, `cpus`, `memory_mib`. `holders` hold some of it, the largest first.
     `estimate` is when the run starts if every other run uses its whole time limit. `sharing_problem` says why
-    the GPUs cannot be shared with the queues of other people; no run with GPUs starts then.
+    the GPUs cannot be shared with the queues of other people; no run with GPUs starts then. `parents` are
+    runs that have to end before this one can start, and have themselves submitted runs that wait here.
     """
 
     ahead: int
@@ -60,6 +63,7 @@ class WaitingFacts(NamedTuple):
     memory_mib: int = 0
     memory_free_mib: int = 0
     machine_memory_mib: int = 0
+    parents: Sequence[str] = ()
 
 
 class _View(NamedTuple):
@@ -79,6 +83,11 @@ class _View(NamedTuple):
         self.pool.foreign = {gpu for gpus in foreign.values() for gpu in gpus}
         return self._replace(foreign=foreign)
 
+    @property
+    def queue(self) -> List[QueuedRun]:
+        """The waiting runs in their order."""
+        return sorted((one for one in self.entries if one.state == _QUEUED), key=lambda one: one.order)
+
     def demand(self, entry: QueuedRun) -> Demand:
         return demand_of(self.requests[entry.request], cores=self.pool.cpus)
 
@@ -90,12 +99,28 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
     `leases` is the folder where queues share GPUs (default: the machine's usual folder).
     """
     view = _read_queue(queue_home)
-    queue = sorted((one for one in view.entries if one.state == _QUEUED), key=lambda one: one.order)
-    mine = next((one for one in queue if run_id in (one.id, one.request)), None)
-    if mine is None:
-        return None
-    problem = None
-    if view.requests[mine.request].leased:
+    mine = next((one for one in view.queue if run_id in (one.id, one.request)), None)
+    return None if mine is None else _facts(view, mine, queue_home, leases)
+
+
+def waiting_runs(
+    queue_home: str, run_ids: Iterable[str], *, leases: Optional[str] = None
+) -> Dict[str, WaitingFacts]:
+    """As `waiting`, for several runs by their ids. Runs that do not wait are left out, and all are when the
+    queue has so many open runs that reading them takes long.
+    """
+    with closing(Queue(queue_home)) as queue:
+        if sum(queue.counts().values()) > _MOST_READ:
+            return {}
+    view, wanted = _read_queue(queue_home), set(run_ids)
+    return {one.id: _facts(view, one, queue_home, leases) for one in view.queue if one.id in wanted}
+
+
+def _facts(view: _View, mine: QueuedRun, queue_home: str, leases: Optional[str]) -> WaitingFacts:
+    queue, problem = view.queue, None
+    if not view.requests[mine.request].leased:
+        view = view.shared({})
+    else:
         try:
             view = view.shared(_foreign(queue_home, leases))
         except (LeaseFolderError, OSError) as error:
@@ -124,7 +149,24 @@ def waiting(queue_home: str, run_id: str, *, leases: Optional[str] = None) -> Op
         memory_mib=demand.memory_mib,
         memory_free_mib=max(view.pool.free_memory_mib, 0),
         machine_memory_mib=view.pool.memory_mib,
+        parents=_parents(view, demand, lacks),
     )
+
+
+def _parents(view: _View, demand: Demand, lacks: List[str]) -> List[str]:
+    """The runs that submitted waiting runs, if what they hold is more than this run can do without."""
+    known = {view.requests[one.request].parent for one in view.queue}
+    needs = {
+        "gpus": (demand.gpus_per_node * demand.nodes, demand.target_gpus),
+        "cpus": (min(demand.cpus, view.pool.cpus), view.pool.cpus),
+        "memory_mib": (min(demand.memory_mib, view.pool.memory_mib), view.pool.memory_mib),
+    }
+    for kind in lacks:
+        needed, most = needs[kind]
+        holders = [one for one in _holders(view, [kind]) if one.run_id in known]
+        if needed + sum(int(getattr(one, kind)) for one in holders) > most:
+            return [one.run_id for one in holders if one.run_id]
+    return []
 
 
 def _read_queue(queue_home: str) -> _View:

@@ -48,10 +48,13 @@ class MachineFacts(NamedTuple):
 
 
 class QueueAnswer(NamedTuple):
-    """The state of runs, and whether a supervisor had to be started for them."""
+    """The state of runs, and whether a supervisor had to be started for them. `waiting` has what some of the
+    waiting ones wait for, by run id.
+    """
 
     started_supervisor: bool
     runs: List[QueueStatus]
+    waiting: Dict[str, WaitingFacts]
 
 
 class SupervisorStatus(NamedTuple):

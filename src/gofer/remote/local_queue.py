@@ -17,6 +17,9 @@ from gofer.queue.database import Queue
 from gofer.queue.waiting_reasons import WaitingFacts
 from gofer.remote.api import ALL_GPUS, LogEnd, MachineFacts, QueueAnswer, RequestedRun, SupervisorStatus
 
+# A screen shows about as many runs.
+_MOST_EXPLAINED = 50
+
 
 class LocalQueue:
     """Implements QueueApi, which has the contract of each method. `queue_home` is the folder of the queue.
@@ -68,7 +71,9 @@ class LocalQueue:
         with closing(Queue(self._home)) as queue:
             found = queue.observe(ids)
         is_open = any(run.state in ("queued", "starting", "running") for run in found)
-        return QueueAnswer(is_open and wake.ensure(self._home) is not None, found)
+        started = is_open and wake.ensure(self._home) is not None
+        queued = [run.id for run in found if run.state == State.QUEUED][:_MOST_EXPLAINED]
+        return QueueAnswer(started, found, waiting_reasons.waiting_runs(self._home, queued) if queued else {})
 
     def cancel(self, ids: List[str], grace_s: Optional[float]) -> bool:
         with closing(Queue(self._home)) as queue:

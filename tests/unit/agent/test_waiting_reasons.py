@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gofer.backends.base import Waiting
 from gofer.backends.queue_client import explain
 from gofer.core import processes
 from gofer.queue import waiting_reasons
@@ -59,7 +60,7 @@ def test_gpus_that_are_free_but_not_on_one_node(queue_home: str) -> None:
     found = waiting(queue_home, "cccccc")
     assert found.lacks == ["gpus"]
     words = "it needs 2 GPUs (2 of 4 free, not 2 on one node); held by aaaaaa (1 GPU), bbbbbb (1 GPU)"
-    assert explain(found) == (words, 0, None)
+    assert explain(found) == Waiting(words, 0)
 
 
 def test_an_estimate_needs_every_limit_that_it_depends_on(queue_home: str) -> None:

@@ -110,6 +110,8 @@ class SlurmStatus:
         is_over = meaning.state.is_final
         has_started = is_over or meaning.state in (State.RUNNING, State.STARTING, State.PAUSED)
         detail = meaning.words
+        if meaning.state == State.QUEUED and job.get("reason") not in (None, "", "None"):
+            detail = f"{job['reason']}"
         reason = meaning.reason
         if meaning.state == State.CANCELLED:
             detail = "aborted" if job.get("stopped") else _cancelled(job["state"])

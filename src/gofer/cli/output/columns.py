@@ -59,6 +59,8 @@ _TITLES = {"short": "ID", "exit_code": "EXIT"}
 _FLEXIBLE = ("name", "reason", "detail", "command", "tags")
 # What a narrow terminal does without, unless the person chose the columns.
 _DROPPED = ("gpus", "target", "reason", "elapsed", "age")
+# The detail of a run that waits says in a few words what it waits for.
+_WAITING = ("queued", "paused")
 _OK = {"succeeded": "ok"}
 
 
@@ -106,6 +108,8 @@ def text(name: str, row: RunRow, now: float) -> str:
         return _elapsed(row, now)
     if name == "reason" and row.kind == "group":
         return summary(row.counts)
+    if name == "reason" and row.state in _WAITING:
+        return row.detail or ""
     found = _READERS[name](row) if name in _READERS else value(name, row, now)
     if name in _TIMES and isinstance(found, int | float):
         return format_local_time(found)

@@ -13,6 +13,7 @@ from gofer.core.states import State
 from gofer.errors import GoferError
 from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.freshness import NOT_STALE, StaleRuns
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
@@ -98,7 +99,7 @@ def facts(
     return RunDetails(
         row=row,
         command=quote_command(row.command),
-        why=waiting.why if waiting else explain(row, record, failure) or progress(folder, row),
+        why=waiting.why if waiting else explain(row, record, failure) or _doing(session, folder, row, stale),
         elapsed_s=elapsed_s(row),
         attempts=len(row.attempts) or max((log.attempt for log in logs), default=0),
         first_failure=failure,
@@ -129,6 +130,12 @@ def _waiting(session: Session, row: RunRow, record: RunRecord | None, limit_s: f
         return BackgroundCall(ask_in_thread).result(limit_s)
     except TimeoutError:
         return Waiting(f"its cluster cannot be asked: {no_answer(row.target, limit_s).message}")
+
+
+def _doing(session: Session, folder: RunFolder, row: RunRow, stale: StaleRuns) -> str | None:
+    may_ask = stale.limit_s is None or registry.runs_here(row.backend)
+    child = blocked_child(session, row) if may_ask else None
+    return progress(folder, row) if child is None else explain_child(row, child)
 
 
 def _hosts(folder: RunFolder, row: RunRow, record: RunRecord | None) -> tuple[str, ...]:

@@ -13,10 +13,12 @@ from gofer.backends import registry
 from gofer.backends.base import RunRef, Waiting
 from gofer.core.states import Reason, State
 from gofer.errors import GoferError, StoreError, UnknownName
+from gofer.model.ids import short_id
 from gofer.ops.causes.cause import FailedRun, again
 from gofer.ops.causes.project_paths import in_project
 from gofer.ops.files.results import last_durable
 from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import explain, find_first_failure, signal_of
 from gofer.ops.runs.node_reports import node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
@@ -121,7 +123,7 @@ def why(session: Session, row: RunRow) -> Why:
     if row.kind == "group":
         return _why_group(session, row)
     record = RunRecords(session).of(row)
-    waiting, life, failure, words, durable = None, None, None, None, ""
+    waiting, life, failure, words, durable, child = None, None, None, None, "", None
     try:
         if row.state in WAITING:
             waiting = waiting_for(session, row, record)
@@ -131,6 +133,7 @@ def why(session: Session, row: RunRow) -> Why:
                 failure = find_first_failure(folder, row)
             else:
                 life, words = _life_signs(folder), progress(folder, row)
+                child = blocked_child(session, row)
             durable = last_durable(folder, row)
         words = waiting.why if waiting else explain(row, record, failure) or words
     except StoreError as error:
@@ -141,7 +144,9 @@ def why(session: Session, row: RunRow) -> Why:
         end = in_project(session, record, end)
         failure = failure and failure._replace(tail=in_project(session, record, failure.tail))
     words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
-    steps = next_steps(row, failure, cause)
+    if child is not None:
+        words = "; ".join(one for one in (words, explain_child(row, child)) if one)
+    steps = (*_against_deadlock(waiting, child), *next_steps(row, failure, cause))
     is_unsaid = failure is None and not end and row.state == State.FAILED
     service_end = _service_tail(session, row) if is_unsaid else ()
     return Why(row, words, elapsed_s(row), waiting, life, failure, (), steps, service_end, end, durable)
@@ -278,6 +283,12 @@ def _tail(session: Session, row: RunRow) -> tuple[str, ...]:
     except StoreError:
         return ()
     return failure.tail if failure else ()
+
+
+def _against_deadlock(waiting: Waiting | None, child: RunRow | None) -> tuple[str, ...]:
+    if child is not None:
+        return (f"gofer abort {child.short_id}",)
+    return tuple(f"gofer abort {short_id(run)}" for run in waiting.parents) if waiting else ()
 
 
 def next_steps(row: RunRow, failure: FirstFailure | None, cause: Cause | None = None) -> tuple[str, ...]:

@@ -498,6 +498,7 @@ def _record(
         code=origin,
         array=draft.array,
         resubmit_of=draft.resubmit_of,
+        parent=session.environ.get("GOFER_RUN_ID") or None,
         restore_from=draft.restore_from,
     )
 
