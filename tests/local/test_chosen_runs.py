@@ -18,10 +18,11 @@ def _lives(home: Home, run: str) -> bool:
     return home.view(run)["state"] in ("queued", "starting", "running")
 
 
-def _typed(home: Home, words: Sequence[str], answer: str) -> tuple[int, str]:
+def _typed(home: Home, words: Sequence[str], answer: str, choice: str = "[y/N] ") -> tuple[int, str]:
     """What a person sees who types `answer` at the question; the exit status."""
-    with Terminal(home.argv(*words), cwd=home.folder, env=home.environ) as terminal:
-        terminal.until("[y/N] ")
+    plain = {**home.environ, "NO_COLOR": "1"}
+    with Terminal(home.argv(*words), cwd=home.folder, env=plain) as terminal:
+        terminal.until(choice)
         terminal.type(answer)
         return terminal.end(), terminal.shown
 
@@ -103,3 +104,22 @@ def test_words_that_do_not_go_with_a_filter_are_refused(home: Home) -> None:
     assert "missing argument 'DIR'" in home.gofer("extract", run, status=2).err
     assert "missing argument 'DIR'" in home.gofer("extract", "--filter", "state=failed", status=2).err
     assert "did you mean `state`?" in home.gofer("abort", "--filter", "stat=failed", status=2).err
+
+
+def test_resubmit_of_a_running_run_asks_and_enter_means_yes(home: Home) -> None:
+    first = home.submit("sh", "-c", "echo up; exec sleep 600")
+    home.until_logged(first, "up")
+    for no in ("n\n", "\x04"):  # Ctrl-D is no answer
+        status, shown = _typed(home, ["resubmit", first], no, "[Y/n] ")
+        assert status == 1 and "nothing was resubmitted" in shown and _lives(home, first)
+    status, shown = _typed(home, ["resubmit", first], "\n", "[Y/n] ")
+    assert status == 0 and f"{first[-6:]} is running: stop it first? [Y/n]" in shown
+    assert home.view(first)["state"] == "cancelled"
+    second = home.view("last")["id"]
+    assert f"resubmitted {first[-6:]} as {second[-6:]} to `local`" in shown
+    third = home.gofer("resubmit", second)
+    assert f"{second[-6:]} has not ended: it is stopped first\n" in third.err and "[Y/n]" not in third.err
+    home.gofer("abort", "--grace", "0", third.out.strip())
+    with Terminal(home.argv("resubmit", second), cwd=home.folder, env=home.environ) as terminal:
+        assert terminal.end() == 0 and "[Y/n]" not in terminal.shown
+    home.gofer("abort", "--all", "--yes", "--grace", "0")

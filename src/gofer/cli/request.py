@@ -64,12 +64,11 @@ def misplaced_option(command: Sequence[str], here: Path) -> str | None:
 
     The command is not changed: the option belongs to the script, as all words after the command.
     """
-    if not command:
+    found = _script(list(command), here)
+    if found is None:
         return None
-    script = script_of(tuple(command)) or (command[0] if "/" in command[0] else None)
-    if script is None:
-        return None
-    words = list(command)[list(command).index(script) + 1 :]
+    place, script = found
+    words = list(command)[place + 1 :]
     at = next((at for at, word in enumerate(words) if word.startswith("-")), None)
     if at is None:
         return None
@@ -78,6 +77,20 @@ def misplaced_option(command: Sequence[str], here: Path) -> str | None:
         return None
     shown = " ".join(words[at : at + 1 + (option in _VALUED and not equals)])
     return f"note: `{shown}` is passed to `{script}`; gofer's own options come before the command"
+
+
+def _script(command: list[str], here: Path) -> tuple[int, str] | None:
+    """The place and path of the script in a command: also behind a launcher, or as `-m package.module`."""
+    if not command:
+        return None
+    script = script_of(tuple(command)) or (command[0] if "/" in command[0] else None)
+    if script is not None:
+        return command.index(script), script
+    for at, word in enumerate(command):
+        module = f"{word.replace('.', '/')}.py" if at and command[at - 1] == "-m" else ""
+        if word.endswith((".py", ".sh")) or (module and (here / module).is_file()):
+            return at, module or word
+    return None
 
 
 def _mentions(path: Path, option: str) -> bool:

@@ -25,7 +25,7 @@ _MOST_SHOWN = 10
 
 def yes_option() -> Flag:
     """`-y/--yes`, on every command that asks about the runs that a filter chose."""
-    return Flag("-y --yes", "Do not ask about the runs that `--filter` chose")
+    return Flag("-y --yes", "Do not ask before runs are changed")
 
 
 def choose_runs(

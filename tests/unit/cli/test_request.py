@@ -96,6 +96,10 @@ def test_outputs_to_send_while_it_runs(words: tuple[str, ...], sync: tuple[str, 
         ("python -u train.py data --gpus=2", "`--gpus=2` is passed to `train.py`"),
         ("bash run.sh -f", "`-f` is passed to `run.sh`"),
         ("./run.sh --time-limit 2h", "`--time-limit 2h` is passed to `./run.sh`"),
+        ("train.py --wait", "`--wait` is passed to `train.py`"),
+        ("torchrun --standalone train.py -n 2", "`-n 2` is passed to `train.py`"),
+        ("python -m lib.tool -n 2", "`-n 2` is passed to `lib/tool.py`"),
+        ("python -m json.tool -n 2", None),
         ("python knows.py --gpus 2", None),
         ("python knows.py --time-limit 2h", None),
         ("python train.py --lr 1 -n 2", None),
@@ -107,6 +111,8 @@ def test_outputs_to_send_while_it_runs(words: tuple[str, ...], sync: tuple[str, 
 )
 def test_an_option_of_gofer_after_the_command_is_named(words: str, shown: str | None, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sys.argv)\n")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/tool.py").touch()
     (tmp_path / "run.sh").write_text('python train.py "$@"\n')
     (tmp_path / "knows.py").write_text('parser.add_argument("--gpus")\nclass Args:\n    time_limit: str\n')
     note = misplaced_option(words.split(), tmp_path)

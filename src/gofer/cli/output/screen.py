@@ -97,13 +97,29 @@ def _place_of(stream: TextIO) -> tuple[int, int] | None:
 
 def confirmation_prompt() -> Callable[[str], bool] | None:
     """A function that asks the person a question with yes or no on the terminal; None without a terminal."""
-    return _agreed if sys.stdin.isatty() and sys.stderr.isatty() else None
+    return _agreed if _is_on_terminal() else None
+
+
+def is_declined(question: str) -> bool:
+    """Whether the person says no to a question on the terminal; Enter means yes. False without a terminal."""
+    if not _is_on_terminal():
+        return False
+    answer = _answer(f"{question} [Y/n] ")
+    return answer.strip().lower() not in ("", "y", "yes") or not answer  # no line at all: the input ended
 
 
 def _agreed(question: str) -> bool:
-    sys.stderr.write(printable(f"{question} [y/N] "))
+    return _answer(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _is_on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _answer(prompt: str) -> str:
+    sys.stderr.write(printable(prompt))
     sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return sys.stdin.readline()
 
 
 def print_nothing(message: AnyMessage | str) -> None:

@@ -156,6 +156,7 @@ def _other_form(command: tuple[str, ...], here: Path) -> str | None:
     if program == "help" and not more:
         return "`gofer submit --help` shows the options of submit"
     if _ASSIGNMENT.fullmatch(program):
+        command = command if more else _split(program)
         return f"no shell reads the command; a variable is an option: `{_with_variables(command)}`"
     if program in _BUILTINS:
         return _in_a_shell(command)
@@ -167,6 +168,12 @@ def _other_form(command: tuple[str, ...], here: Path) -> str | None:
         line = f"a file of this folder is written `{quote_word('./' + program)}`"
         return f"{line}: `gofer submit {quote_command(words)}`" if is_script else line
     return None
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """The words of a line that was typed as one word, such as `A=1 python x.py`."""
+    words = () if any(sign in text for sign in _SHELL_SIGNS) else tuple(text.split())
+    return words if len(words) > 1 and "=" not in words[-1] else (text,)
 
 
 def _with_variables(command: tuple[str, ...]) -> str:

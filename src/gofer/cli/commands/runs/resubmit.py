@@ -16,16 +16,20 @@ from gofer.cli.options import (
 )
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
-from gofer.cli.output.screen import print_message, print_nothing
+from gofer.cli.output.screen import is_declined, print_message, print_nothing
 from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
+from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.session import Session
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.resubmit import resubmit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gofer.ops.submission.resubmit import Resubmitted
+    from gofer.tracking.ledger import RunRow
 
 _MOST_NAMED = 5
 
@@ -37,7 +41,8 @@ def run(**given: Any) -> int:
     # `--target` is where the new run goes. An unknown old job is searched for on that target only.
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         old = choose_runs(session, given["runs"], given["filters"], acts=True)
-        if given["filters"] and not is_agreed(old, "resubmit", given):
+        agreed = is_agreed(old, "resubmit", given) if given["filters"] else _may_stop(session, old, given)
+        if not agreed:
             return 1
         again = resubmit(
             session,
@@ -62,6 +67,25 @@ def run(**given: Any) -> int:
         else:
             sys.stdout.write("".join(one.new.id + "\n" for one in again))
     return 0
+
+
+def _may_stop(session: Session, rows: Sequence[RunRow], given: dict[str, Any]) -> bool:
+    """Whether runs that have not ended may be stopped: a person on a terminal decides, and Enter means
+    yes.
+    """
+    if given["yes"]:
+        return True
+    rows = refresh_runs(session, rows)
+    living = [row for row in rows if not row.is_final and not (given["failed"] and row.kind == "group")]
+    if not living:
+        return True
+    states = ", ".join(f"{row.short_id} is {row.state}" for row in living[:_MOST_NAMED])
+    more = f" and {len(living) - _MOST_NAMED} more have not ended" if len(living) > _MOST_NAMED else ""
+    them = "it" if len(living) == 1 else "them"
+    if not is_declined(f"{states}{more}: stop {them} first?"):
+        return True
+    print_message("nothing was resubmitted")
+    return False
 
 
 def continuation(one: Resubmitted) -> str:
@@ -103,8 +127,9 @@ command = Command(
         quiet_option(),
     ],
     help="Submit runs again with the same command, resources and tags. A run that has not ended is stopped "
-    "first. Says whether the code differs from that of the old run. Before gofer submits the runs of "
-    "`--filter` again, it shows them and asks; without a terminal it needs `--yes`.\n\n"
+    "first; on a terminal gofer asks before, and Enter means yes. Says whether the code differs from that of "
+    "the old run. Before gofer submits the runs of `--filter` again, it shows them and asks; without a "
+    "terminal it needs `--yes`.\n\n"
     "With `--continue` the new run starts with the outputs of the old run and with the files that the "
     "old run wrote beside its code. A file that the code has too is that of the code, and gofer names it.",
 )
