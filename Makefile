@@ -145,6 +145,18 @@ k8s-up: ready ## start a real Kubernetes in .clusters/k8s
 k8s-down: ready ## stop it
 	@PYTHONPATH=tests $(PY) -m clusters k8s down $(ARGS)
 
+.PHONY: k8s-fault
+k8s-fault: ready ## break it: ARGS="crash node1"; without ARGS, what can be broken
+	@PYTHONPATH=tests $(PY) -m clusters k8s fault $(ARGS)
+
+.PHONY: k8s-heal
+k8s-heal: ready ## mend all faults of it
+	@PYTHONPATH=tests $(PY) -m clusters k8s heal $(ARGS)
+
+.PHONY: k8s-scale
+k8s-scale: ready ## give it more or fewer nodes: ARGS="--nodes 5"
+	@PYTHONPATH=tests $(PY) -m clusters k8s scale $(ARGS)
+
 .PHONY: azure-sim
 azure-sim: ready ## start a simulated Azure ML in .clusters/azure and print how to use it
 	@bash scripts/test-services.sh

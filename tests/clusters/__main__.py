@@ -12,6 +12,7 @@ from pathlib import Path
 from clusters import slurm, ssh
 from clusters.errors import ClusterError
 from clusters.k8s import cluster as k8s
+from clusters.k8s.faults import FAULTS, heal
 from clusters.k8s.images import image_store
 from clusters.k8s.programs import programs
 from clusters.ssh_conf import NOISY, Noise
@@ -35,6 +36,9 @@ def main() -> int:
         ("k8s", "up"): _k8s_up,
         ("k8s", "down"): _k8s_down,
         ("k8s", "env"): _k8s_env,
+        ("k8s", "fault"): _k8s_fault,
+        ("k8s", "heal"): _k8s_heal,
+        ("k8s", "scale"): _k8s_scale,
     }[given.kind, given.verb]
     try:
         verb(given)
@@ -59,9 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     other.add_argument("--noisy", action="store_true", help="logins print a banner, and .bashrc prints too")
     other.add_argument("--slow", type=float, default=0.0, metavar="SECONDS", help="how long a login takes")
     third = kinds.add_parser("k8s", help="a control plane and three nodes")
-    third.add_argument("verb", choices=["build", "up", "down", "env"])
+    third.add_argument("verb", choices=["build", "up", "down", "env", "fault", "heal", "scale"])
     third.add_argument("--dir", type=Path, default=K8S_FOLDER, help="where it lives")
-    third.add_argument("--nodes", type=int, default=k8s.NODES, help="how many nodes `up` starts")
+    third.add_argument("--nodes", type=int, default=k8s.NODES, help="how many nodes `up` and `scale` start")
+    third.add_argument("fault", nargs="*", metavar="WORD NAME", help="a fault, and what it happens to")
     return parser
 
 
@@ -119,6 +124,27 @@ def _k8s_env(given: argparse.Namespace) -> None:
     for name, value in running.exports.items():
         print(f"export {name}={shlex.quote(value)}")
     print(f"export PATH={shlex.quote(str(running.path))}:$PATH")
+
+
+def _k8s_fault(given: argparse.Namespace) -> None:
+    match given.fault:
+        case [word, name] if word in FAULTS:
+            FAULTS[word].cause(k8s.attach(given.dir), name)
+        case _:
+            for word, fault in FAULTS.items():
+                print(f"{word:<7} {fault.takes:<5} {(fault.cause.__doc__ or '').splitlines()[0]}")
+
+
+def _k8s_heal(given: argparse.Namespace) -> None:
+    running = k8s.attach(given.dir)
+    heal(running)
+    print(f"# the control plane and {', '.join(running.nodes)} work")
+
+
+def _k8s_scale(given: argparse.Namespace) -> None:
+    running = k8s.attach(given.dir)
+    running.scale(given.nodes)
+    print(f"# {', '.join(running.nodes)} are ready")
 
 
 def _k8s_down(given: argparse.Namespace) -> None:

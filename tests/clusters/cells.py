@@ -72,14 +72,23 @@ class Cell:
         """Run to the end and return stdout; ClusterError with stderr when it fails."""
         return call(*self.inside(*argv), timeout_s=timeout_s)
 
-    def start(self, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None) -> Daemon:
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        can_stop: bool = False,
+    ) -> Daemon:
         """Start a daemon that stays in the foreground; it ends with the cell.
 
-        Of this process's environment it gets the search path alone.
+        Of this process's environment it gets the search path alone. With `can_stop`, it can be sent STOP.
         """
+        # nsenter stops itself when its child stops, and then it reaps nothing: no child of it may stop.
+        words = ["sh", "-c", '"$@" & wait "$!"', "sh", *argv] if can_stop else argv
         known = {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin", **(env or {})}
         with open(log, "ab") as output:
-            child = spawn(self.inside(*argv), stdout=output, stderr=output, env=known)
+            child = spawn(self.inside(*words), stdout=output, stderr=output, env=known)
         return Daemon(child, argv[0], log)
 
 

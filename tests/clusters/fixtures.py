@@ -19,6 +19,7 @@ import pytest
 from clusters import slurm as _slurm
 from clusters import ssh as _ssh
 from clusters.k8s import cluster as _k8s
+from clusters.k8s import faults as _k8s_faults
 
 ON_SLURM = [pytest.mark.root, pytest.mark.xdist_group("slurm")]
 ON_SLURM_ACCOUNTING = [pytest.mark.root, pytest.mark.xdist_group("slurm-accounting")]
@@ -89,7 +90,7 @@ def slurm_namespaces(slurm_namespaces_site: _slurm.Slurm) -> Iterator[_slurm.Slu
 def k8s(k8s_site: _k8s.Kubernetes) -> Iterator[_k8s.Kubernetes]:
     """The Kubernetes cluster."""
     yield k8s_site
-    k8s_site.reset()
+    _k8s_faults.reset(k8s_site)
 
 
 @pytest.fixture

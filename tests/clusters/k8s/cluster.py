@@ -31,11 +31,20 @@ from clusters.errors import ClusterError
 from clusters.k8s.control_plane import HEALTH, PARTS
 from clusters.k8s.images import image_store
 from clusters.k8s.node_files import Node
-from clusters.k8s.nodes import GPUS, make_node, start_daemon, start_node, wire_name
-from clusters.k8s.processes import kill, runs
+from clusters.k8s.nodes import (
+    GPUS,
+    daemon_runs,
+    kill_daemon,
+    make_node,
+    start_daemon,
+    start_node,
+    wire_name,
+)
+from clusters.k8s.processes import kill
 from clusters.k8s.programs import programs
-from clusters.k8s.site import Site, plan_site, read_site, write_site
+from clusters.k8s.site import API_PORT, Site, plan_site, read_site, write_site
 from clusters.k8s.steps import step
+from clusters.line import Line, Place, open_line
 from clusters.network import make_switch, plug_in_caller
 from clusters.waiting import TIMEOUT_S, until
 
@@ -70,6 +79,26 @@ class Kubernetes:
     def pids(self) -> dict[str, int]:
         """The first process of each machine and of each wire, as seen from outside."""
         return {name: cell.pid for name, cell in find(self.folder).items()}
+
+    @property
+    def control(self) -> Cell:
+        """The machine of the control plane."""
+        return find_one(self.folder, _CONTROL)
+
+    @property
+    def switch(self) -> Cell:
+        return find_one(self.folder, _SWITCH)
+
+    def open_line(self, name: str) -> tuple[Line, Path]:
+        """A line to the API server that can be disturbed, and a kubeconfig that uses it."""
+        place = Place(None, "127.0.0.1", 0)
+        end = Place(None, self.site.control_address, API_PORT)
+        line = open_line(self.folder, name, place, end, tied=self.tied)
+        text = self.site.kubeconfig.read_text()
+        path = self.folder / f"kubeconfig-{name}"
+        path.touch(mode=0o600)
+        path.write_text(text.replace(self.site.server, f"https://127.0.0.1:{line.port}"))
+        return line, path
 
     # -- commands
 
@@ -106,10 +135,17 @@ class Kubernetes:
         first = max((node.number for node in self._nodes()), default=0) + 1
         made = [Node(self.site, first + at) for at in range(count)]
         for node in made:
-            make_node(node, find_one(self.folder, _SWITCH), tied=self.tied)
+            make_node(node, self.switch, tied=self.tied)
         for node in made:
             self.start_node(node.name)
         return [node.name for node in made]
+
+    def scale(self, count: int) -> None:
+        """Start nodes, or remove those with the highest numbers, until `count` nodes are ready."""
+        self.add_nodes(max(0, count - len(self.nodes)))
+        for name in self.nodes[count:]:
+            self.remove_node(name)
+        self.until_ready(*self.nodes)
 
     def start_node(self, name: str) -> None:
         """Switch a node on. It is not yet ready when this returns."""
@@ -126,27 +162,33 @@ class Kubernetes:
         self.kubectl("delete", "node", name, "--ignore-not-found")
         shutil.rmtree(node.folder, ignore_errors=True)
 
-    def start_daemon(self, name: str, daemon: str) -> Daemon:
-        """Start a daemon of a node, such as kubelet."""
-        return start_daemon(self.node(name), find_one(self.folder, name), daemon)
+    def start_daemon(self, name: str, daemon: str) -> None:
+        """Start a daemon of a node, such as kubelet, unless it runs."""
+        node, cell = self.node(name), find_one(self.folder, name)
+        if not daemon_runs(node, cell, daemon):
+            node.mark()
+            start_daemon(node, cell, daemon)
 
     def kill_daemon(self, name: str, daemon: str) -> None:
         """End a daemon of a node at once, as a crash would; idempotent. Containers go on."""
-        kill(find_one(self.folder, name), daemon)
+        kill_daemon(self.node(name), find_one(self.folder, name), daemon)
 
     def break_gpus(self, name: str, *which: int) -> None:
         """These GPUs of the node are broken from now on, and all others work."""
         (self.node(name).folder / "dev" / "unhealthy").write_text(" ".join(map(str, which)))
 
     def ready_nodes(self) -> dict[str, int]:
-        """The nodes that are ready and have said so lately, with the GPUs that pods can get."""
+        """The nodes that are ready, and the GPUs of each that pods can get.
+
+        What a node said before its last start or its last fault does not count.
+        """
         found = {}
-        for node in json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]:
-            status = node["status"]
-            conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
-            if conditions.get("Ready") == "True":
-                gpus = int(status.get("allocatable", {}).get("nvidia.com/gpu", 0))
-                found[node["metadata"]["name"]] = gpus
+        listed = json.loads(self.kubectl("get", "nodes", *self.nodes, "--ignore-not-found", "-o", "json"))
+        for document in listed.get("items", [listed]):
+            status, name = document["status"], document["metadata"]["name"]
+            ready = {one["type"]: one for one in status.get("conditions", ())}.get("Ready", {})
+            if ready.get("status") == "True" and self.node(name).has_said(ready["lastHeartbeatTime"]):
+                found[name] = int(status["allocatable"].get("nvidia.com/gpu", 0))
         return found
 
     def until_ready(self, *names: str) -> None:
@@ -163,24 +205,11 @@ class Kubernetes:
         """Start a part of the control plane with the state it left; it does not yet answer then."""
         env = {"PATH": f"{programs()}:{os.environ.get('PATH', os.defpath)}"}
         log = self.folder / "logs" / f"{name}.log"
-        return self._control.start(PARTS[name](self.site), log=log, env=env)
+        return self.control.start(PARTS[name](self.site), log=log, env=env, can_stop=True)
 
     def kill_part(self, name: str) -> None:
         """End a part of the control plane at once, as a crash would; idempotent."""
-        kill(self._control, name)
-
-    def heal(self) -> None:
-        """Start what was killed and wait until all parts work. Idempotent."""
-        for name in PARTS:
-            if not runs(self._control, name):
-                self.start_part(name)
-        self.until(lambda: self.answers() and self.is_ready(), "the control plane")
-
-    def reset(self) -> None:
-        """As after `up`, except for namespaces: all parts work, and there are no jobs and no pods."""
-        self.heal()
-        delete = ("delete", "jobs,pods", "--all", "--all-namespaces", "--force", "--grace-period=0")
-        self.kubectl(*delete)
+        kill(self.control, name)
 
     def _succeeds(self, *argv: str) -> bool:
         try:
@@ -191,14 +220,10 @@ class Kubernetes:
 
     def _is_healthy(self, address: str) -> bool:
         try:
-            self._control.call("curl", "--fail", "--silent", "--insecure", "--max-time", "5", address)
+            self.control.call("curl", "--fail", "--silent", "--insecure", "--max-time", "5", address)
         except ClusterError:
             return False
         return True
-
-    @property
-    def _control(self) -> Cell:
-        return find_one(self.folder, _CONTROL)
 
 
 def up(folder: Path, *, nodes: int = NODES, tied: bool = False) -> Kubernetes:

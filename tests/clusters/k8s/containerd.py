@@ -55,7 +55,7 @@ disabled_plugins = {json.dumps(disabled)}
 
 def start_containerd(cell: Cell, config: Path, log: Path) -> Daemon:
     """Start containerd in the cell and wait until it answers there."""
-    daemon = cell.start(["containerd", "--config", str(config)], log=log)
+    daemon = cell.start(["containerd", "--config", str(config)], log=log, can_stop=True)
     until(lambda: all_run([daemon]) and _answers(cell), "containerd", lambda: [log])
     return daemon
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,13 @@ KERNEL_SETTINGS: Mapping[str, str] = {
     "kernel/panic_on_oops": "1",
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
+}
+# A node evicts its pods when less memory than this has been available for a while. A hard limit would be
+# taken off the memory that pods can ask for, and a limit this high leaves none.
+_SHORT = {
+    "evictionSoft": {"memory.available": "99.9%"},
+    "evictionSoftGracePeriod": {"memory.available": "1s"},
+    "evictionMaxPodGracePeriod": 2,
 }
 _CNI_VERSION = "0.4.0"
 
@@ -55,6 +63,22 @@ class Node:
     @property
     def kubeconfig(self) -> Path:
         return self.site.certificates / f"{self.name}.conf"
+
+    def mark(self) -> None:
+        """From now on, only what the node says later counts."""
+        (self.folder / "since").touch()
+
+    def has_said(self, heartbeat: str) -> bool:
+        """Whether a heartbeat is from after the last mark. Heartbeats have whole seconds."""
+        since = (self.folder / "since").stat().st_mtime
+        return datetime.datetime.fromisoformat(heartbeat).timestamp() > int(since)
+
+    def set_memory(self, *, is_short: bool) -> bool:
+        """Choose what a kubelet that starts from now on finds; whether this is a change."""
+        path = self.folder / "kubelet.json"
+        before = path.read_text()
+        path.write_text(json.dumps({**_kubelet(self), **(_SHORT if is_short else {})}, indent=1))
+        return before != path.read_text()
 
     def texts(self) -> dict[str, str]:
         """Its files by name."""
@@ -106,6 +130,7 @@ def _kubelet(node: Node) -> dict[str, object]:
             "nodefs.inodesFree": "1%",
             "imagefs.available": "1Gi",
         },
+        "evictionPressureTransitionPeriod": "2s",
         "systemReserved": {"memory": "256Mi"},
         "serializeImagePulls": False,
     }

@@ -14,6 +14,7 @@ from clusters.cells import Cell, Daemon, Setup, open_cell, open_wire
 from clusters.k8s.containerd import copy_store, start_containerd
 from clusters.k8s.images import image_store
 from clusters.k8s.node_files import KERNEL_SETTINGS, Node
+from clusters.k8s.processes import kill, runs
 from clusters.k8s.programs import programs
 from clusters.k8s.site import write_node_certificates
 from clusters.network import plug
@@ -58,13 +59,24 @@ def start_node(node: Node, wire: Cell, *, tied: bool) -> list[Daemon]:
     cell = open_cell(node.site.folder, node.name, setup, wire=wire, tied=tied)
     cell.call("mount", "--make-rshared", "/")
     start_containerd(cell, node.folder / "containerd.toml", node.folder / "log" / "containerd.log")
+    node.mark()
     return [start_daemon(node, cell, name) for name in DAEMONS]
 
 
 def start_daemon(node: Node, cell: Cell, name: str) -> Daemon:
     """Start one of DAEMONS in the running node."""
     env = {"PATH": f"{programs()}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-    return cell.start(DAEMONS[name](node), log=node.folder / "log" / f"{name}.log", env=env)
+    return cell.start(DAEMONS[name](node), log=node.folder / "log" / f"{name}.log", env=env, can_stop=True)
+
+
+def daemon_runs(node: Node, cell: Cell, name: str) -> bool:
+    return runs(cell, DAEMONS[name](node)[0])
+
+
+def kill_daemon(node: Node, cell: Cell, name: str) -> None:
+    """End one of DAEMONS at once, as a crash would; idempotent. Containers go on."""
+    node.mark()
+    kill(cell, DAEMONS[name](node)[0])
 
 
 def _kubelet(node: Node) -> list[str]:

@@ -13,6 +13,7 @@ from clusters.fixtures import k8s as k8s
 from clusters.fixtures import k8s_site as k8s_site
 from clusters.k8s.cluster import Kubernetes, attach, down, up
 from clusters.k8s.control_plane import PARTS
+from clusters.k8s.faults import heal
 
 pytestmark = ON_K8S
 
@@ -44,5 +45,5 @@ def test_a_part_that_crashed_is_started_again_with_its_state(k8s: Kubernetes, pa
     k8s.kill_part(part)
     if part in ("etcd", "kube-apiserver"):
         assert not k8s.answers()
-    k8s.heal()
+    heal(k8s)
     assert json.loads(k8s.kubectl("get", "configmap", f"before-{part}", "-o", "json"))["metadata"]["uid"]
