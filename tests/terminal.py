@@ -60,13 +60,14 @@ class Terminal:
         """What Ctrl-C does: the terminal is not the controlling one."""
         self._process.send_signal(signal.SIGINT)
 
-    def until(self, text: str, *, timeout_s: float = 120.0) -> str:
-        """All that was shown, once this is among it; AssertionError when it does not come."""
+    def until(self, text: str, *, times: int = 1, timeout_s: float = 120.0) -> str:
+        """All that was shown, once this is among it so many times; AssertionError when it does not come."""
         deadline = time.monotonic() + timeout_s
-        while text not in self.shown:
+        while self.shown.count(text) < times:
             assert time.monotonic() < deadline, f"{text!r} did not come: {self.shown!r}"
             if not self._read():
-                assert text in self.shown, f"{text!r} did not come before the end: {self.shown!r}"
+                came = self.shown.count(text) >= times
+                assert came, f"{text!r} did not come before the end: {self.shown!r}"
         return self.shown
 
     def end(self, *, timeout_s: float = 120.0) -> int:

@@ -26,7 +26,7 @@ from gofer.remote.local_slurm import LocalSlurm
 from gofer.remote.slurm import submission
 from gofer.snapshot import cachefile
 from gofer.transport import bundle
-from gofer.transport.ssh import sockets_folder
+from gofer.transport.shared_connection import sockets_folder
 
 EVE = 61001
 

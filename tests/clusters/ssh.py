@@ -21,7 +21,17 @@ from clusters.line import Line, Place, open_line
 from clusters.network import link
 from clusters.ports import free_ports
 from clusters.slurm import Slurm
-from clusters.ssh_conf import SSH_PORT, Host, Noise, client_conf, known_hosts, sshd_conf
+from clusters.ssh_conf import (
+    ASKING,
+    SSH_PORT,
+    Host,
+    Noise,
+    check_code,
+    client_conf,
+    known_hosts,
+    pam_conf,
+    sshd_conf,
+)
 
 HOST_ADDRESSES = {"hosta": "10.99.0.1", "hostb": "10.99.0.2"}
 _LOOPBACK = "127.0.0.1"
@@ -51,6 +61,16 @@ class SshHost:
         shutil.copy(key, keys / "id_ed25519")
         host_key = (other.folder / "host_key.pub").read_text()
         (keys / "known_hosts").write_text(f"{other.name},{HOST_ADDRESSES[other.name]} {host_key}")
+
+    @property
+    def conf_of_asking(self) -> Path:
+        """Settings of sshd in front of its others; absent on a machine that asks for nothing but a key."""
+        return self.folder / "asking.conf"
+
+    @property
+    def pam(self) -> Path:
+        """The machine's /etc/pam.d/sshd."""
+        return self.folder / "pam"
 
     def set_noise(self, noise: Noise) -> None:
         """From the next login on; `Noise()` is silence."""
@@ -95,6 +115,22 @@ class SshHosts:
             check=False,
         )
 
+    def ask_for(self, name: str, code: str | None) -> None:
+        """From now on, a login on this machine needs a code in addition to its key; not with None. Every
+        connection to the machine is lost.
+        """
+        box = self.machines[name]
+        if code is None:
+            box.conf_of_asking.unlink(missing_ok=True)
+        else:
+            box.conf_of_asking.write_text(ASKING)
+            check = box.folder / "check-code"
+            check.write_text(check_code(code))
+            check.chmod(0o755)
+            box.pam.write_text(pam_conf(check))
+        self.kill(name)
+        self.start(name)
+
     def kill(self, name: str) -> None:
         """As a power cut would: every process of the machine is gone at once. Its files stay."""
         close(find_one(self.folder, name))
@@ -104,6 +140,8 @@ class SshHosts:
         box = self.machines[name]
         wire = find(self.folder).get(f"{name}-wire")
         binds = {f"/etc/{file}": box.folder / file for file in ("passwd", "shadow", "hosts")}
+        if os.path.exists("/etc/pam.d/sshd"):  # a file can be shown only in the place of another
+            binds["/etc/pam.d/sshd"] = box.pam
         # sshd wants /run/sshd; a /run of its own leaves the system's alone.
         # The homes of the other machines are not to be seen.
         others = [str(other.home) for other in self.machines.values() if other.name != name]
@@ -121,6 +159,8 @@ class SshHosts:
             line.clear()
         for name, box in self.machines.items():
             box.set_noise(Noise())
+            if box.conf_of_asking.exists():
+                self.ask_for(name, None)
             if name not in find(self.folder):
                 self.start(name)
 
@@ -227,6 +267,7 @@ def _write_host(folder: Path, box: SshHost, environ: dict[str, str]) -> SshHost:
         f"{me.pw_name}:x:{me.pw_uid}:{me.pw_gid}::{box.home}:/bin/bash",
         *(":".join(str(part) for part in entry) for entry in others),
     ]
+    box.pam.touch()
     (box.folder / "passwd").write_text("".join(f"{entry}\n" for entry in entries))
     # No password at all, so that a key is all that counts.
     (box.folder / "shadow").write_text(f"{me.pw_name}:*:19000:0:99999:7:::\n")

@@ -8,6 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SSH_PORT = 22
+# In front of `sshd_conf`: of two lines with one key, sshd takes the first.
+ASKING = """\
+UsePAM yes
+KbdInteractiveAuthentication yes
+AuthenticationMethods publickey,keyboard-interactive
+PermitRootLogin yes
+"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class Host:
 def sshd_conf(folder: Path, listen: str, port: int, environ: Mapping[str, str]) -> str:
     """Keys only, and only the one key. A banner is shown while the file has something in it."""
     lines = [
+        f'Include "{folder}/asking.conf"',
         f"ListenAddress {listen}",
         f"Port {port}",
         f'HostKey "{folder}/host_key"',
@@ -74,6 +82,21 @@ def sshd_conf(folder: Path, listen: str, port: int, environ: Mapping[str, str]) 
         # Only the first line of this kind counts.
         lines.append("SetEnv " + " ".join(f'"{name}={value}"' for name, value in environ.items()))
     return "\n".join(lines) + "\n"
+
+
+def pam_conf(check: Path) -> str:
+    """A service of PAM that asks for a `Password:`, and lets in whom the program `check` lets in."""
+    return (
+        f"auth required pam_exec.so quiet expose_authtok {check}\n"
+        "auth required pam_permit.so\n"  # pam_exec has no say in pam_setcred, and somebody must
+        "account required pam_permit.so\n"
+        "session required pam_permit.so\n"
+    )
+
+
+def check_code(code: str) -> str:
+    """A program that succeeds when it reads this code."""
+    return f"#!/bin/sh\ntest \"$(tr -d '\\0')\" = {shlex.quote(code)}\n"
 
 
 def client_conf(folder: Path, user: str, hosts: list[Host]) -> str:

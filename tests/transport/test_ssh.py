@@ -26,7 +26,8 @@ from gofer.remote.api import LogEnd, QueueAnswer, SupervisorStatus
 from gofer.remote.calls import RemoteError, describe
 from gofer.transport.bundle import mark
 from gofer.transport.machine import LocalMachine, Machine
-from gofer.transport.ssh import Login, SshMachine, sockets_folder
+from gofer.transport.shared_connection import sockets_folder
+from gofer.transport.ssh import Login, SshMachine
 
 pytestmark = ON_SSH_HOSTS
 

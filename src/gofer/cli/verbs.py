@@ -21,7 +21,7 @@ VERB_GROUPS: dict[str, Table] = {
     },
     "Look": {
         "query": ("runs.query", "Show a run's state, last log lines and details", ("q",)),
-        "list": ("", "List runs, jobs of a service, targets or nodes", ()),
+        "list": ("", "List runs, jobs of a service, targets, nodes or logins", ()),
         "logs": ("runs.logs", "Print or follow the log of a run", ()),
         "monitor": ("runs.monitor", "Watch a run's state and log until it ends", ()),
         "why": ("runs.why", "Explain why a run waits or failed, and what to do next", ()),
@@ -43,8 +43,8 @@ VERB_GROUPS: dict[str, Table] = {
     "Clusters": {
         "target": ("", "Show, add and remove the targets that commands can run on", ()),
         "image": ("", "Show container images, and prepare them for Singularity", ()),
-        "login": ("clusters.login", "Sign in to Azure", ()),
-        "logout": ("clusters.logout", "Sign out of Azure and remove its tokens", ()),
+        "login": ("clusters.login", "Log in on the machines of a target, or sign in to Azure", ()),
+        "logout": ("clusters.logout", "Close the connections of a target, or sign out of Azure", ()),
         "account": ("", "Show the Azure logins and choose one", ()),
     },
     "Settings": {
@@ -67,6 +67,7 @@ NOUNS: dict[str, Table] = {
         "jobs": ("runs.list_jobs", "List runs, or with --server the jobs of a target's service", ()),
         "targets": ("clusters.target:list_command", "List the targets", ()),
         "nodes": ("clusters.list_nodes", "List the nodes of a target and what is free", ()),
+        "logins": ("clusters.machine_login:list_command", "List the open connections of `gofer login`", ()),
     },
     "view": {
         "portal": ("runs.view_portal", "Print or open the web page of a target or a run", ()),

@@ -118,7 +118,9 @@ class Connections:
 
     def _open(self, entry: StoreEntry) -> Store:
         by_login = entry.url.startswith("az://") and not (entry.options.key or entry.options.sas)
-        login = self._login_to(entry.url)
+        target, login = self._login_to(entry.url)
+        if login is not None:
+            reach(login, target)  # the store then names the target in its errors
         own = self._session.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
             entry.url,
@@ -130,19 +132,21 @@ class Connections:
             environ=self._session.azure_environ(_owner(entry), entry.options.profile) if by_login else None,
         )
 
-    def _login_to(self, url: str) -> Login | None:
-        """The login for the machine of a store, from a target that uses the machine; None when no target
-        does, and for other stores.
+    def _login_to(self, url: str) -> tuple[str, Login | None]:
+        """A target that uses the machine of a store, and its login; no login when no target does, and for
+        other stores.
         """
         host = _ssh_host(url)
-        logins = [login for _, login in self._logins(host)] if host else []
-        return next((login for login in logins if _own_store(login) == url), logins[0] if logins else None)
+        logins = self._logins(host) if host else []
+        return next((one for one in logins if _own_store(one[1]) == url), logins[0] if logins else ("", None))
 
     def _logins(self, host: str) -> list[tuple[str, Login]]:
         """The targets that use the machine, each with its login."""
         names = table(self._session.settings.section("targets"))  # targets of imported files never use SSH
-        targets = (self._session.settings.target(name) for name in names)
-        found = [(one.name, registry.find(one.kind).login(one.options, host)) for one in targets]
+        targets = [self._session.settings.target(name) for name in names]
+        # A target of several machines would take any host for one of them.
+        users = [one for one in targets if host in (registry.capabilities_of(one).machines or (host,))]
+        found = [(one.name, registry.find(one.kind).login(one.options, host)) for one in users]
         return [(name, login) for name, login in found if login is not None and login.host == host]
 
     def store_url_of(self, target: str, placement: str = "") -> str:
@@ -193,7 +197,7 @@ class Connections:
     def _context(self, target: Target, store_url: str, placement: str) -> BackendContext:
         store, capabilities = self.store(store_url), registry.capabilities_of(target)
         login = registry.find(target.kind).login(target.options, _ssh_host(store_url))
-        machine = LocalMachine() if login is None else reach(login)
+        machine = LocalMachine() if login is None else reach(login, target.name)
         path = None
         if login is None and isinstance(store, OnDisk):
             path = str(store.path("runs").parent)

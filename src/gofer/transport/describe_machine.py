@@ -13,7 +13,12 @@ from typing import NamedTuple
 from gofer.core.json_text import parse_count
 from gofer.text import quote_command
 from gofer.transport import process
-from gofer.transport.ssh import explain, sockets_folder, ssh_argv
+from gofer.transport.shared_connection import (
+    explain_failure,
+    quiet_environment,
+    sockets_folder,
+    ssh_argv,
+)
 
 _PATIENCE_S = 60.0
 _OLDEST = (3, 8)
@@ -103,13 +108,16 @@ def describe_machine(host: str | None) -> MachineDescription:
         return parse(process.run(words, timeout_s=_PATIENCE_S).stdout.decode("utf-8", "replace"))
     # Output goes to files: a shared connection that stays in the background would keep a pipe open.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as complaints:
-        argv = [*ssh_argv(host, sockets_folder(os.environ)), quote_command(words)]
-        status = process.run_into(argv, out, complaints, timeout_s=_PATIENCE_S)
+        sockets = sockets_folder(os.environ)
+        argv = [*ssh_argv(host, sockets), quote_command(words)]
+        quiet = quiet_environment(os.environ)
+        status = process.run_into(argv, out, complaints, timeout_s=_PATIENCE_S, env=quiet)
         out.seek(0)
         complaints.seek(0)
         text = out.read().decode("utf-8", "replace")
         if f"{_MARK} end" not in text:
-            raise explain(host, status, complaints.read(1 << 16).decode("utf-8", "replace"))
+            said = complaints.read(1 << 16).decode("utf-8", "replace")
+            raise explain_failure(host, status, said, sockets=sockets)
     return parse(text)
 
 

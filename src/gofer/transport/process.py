@@ -93,7 +93,14 @@ def run(
         return running.finish(timeout_s=timeout_s)
 
 
-def run_into(argv: Sequence[str], out: IO[bytes], complaints: IO[bytes], *, timeout_s: float) -> int:
+def run_into(
+    argv: Sequence[str],
+    out: IO[bytes],
+    complaints: IO[bytes],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+) -> int:
     """As `run`, with the output in files, which a program that stays in the background may keep open. The
     status of the program.
     """
@@ -105,6 +112,7 @@ def run_into(argv: Sequence[str], out: IO[bytes], complaints: IO[bytes], *, time
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=complaints,
+            env=env,
             timeout=timeout_s,
             check=False,
             start_new_session=True,

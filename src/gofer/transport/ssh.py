@@ -1,7 +1,7 @@
 """A machine reached over SSH, by the user's own `ssh`.
 
 The user's settings for `ssh HOST` apply: keys, jump hosts, names in ~/.ssh/config, known hosts. Commands of
-gofer share a connection for a minute after its last use, so that most of them need one round trip. gofer
+gofer share a connection (gofer.transport.shared_connection), so that most of them need one round trip. gofer
 installs the agent when the machine does not have it. Whatever a login prints before the agent is ignored.
 """
 
@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
-import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 from gofer.core import private_folder
 from gofer.core.json_text import parse_json
-from gofer.errors import CheckFailed, Unreachable
+from gofer.errors import Unreachable
 from gofer.remote.calls import RemoteApi
 from gofer.text import quote_command
 from gofer.transport.activity import activity
 from gofer.transport.bundle import NEEDED, READY, bootstrap_command, bundle
 from gofer.transport.machine import CALL_S
+from gofer.transport.shared_connection import (
+    explain_failure,
+    note_use,
+    quiet_environment,
+    sockets_folder,
+    ssh_argv,
+)
 
 if TYPE_CHECKING:
     import subprocess
@@ -34,62 +39,9 @@ if TYPE_CHECKING:
     from gofer.remote.api import FilesApi, KeptItemsApi, QueueApi, SlurmApi
 
 
-_CONNECT_S = 20
 _GREETING_S = 60.0
-_KEEP_S = 60
 _MOST_NOISE = 4 << 20
 _PIECE = 1 << 18
-# The path of a socket has at most 107 bytes. The name takes 40, and ssh adds 17 while it connects.
-_LONGEST_RUNTIME = 40
-# A part of ssh's message, what it means, and the command that helps. The first match wins.
-_CAUSES = (
-    (
-        "REMOTE HOST IDENTIFICATION HAS CHANGED",
-        "its host key has changed",
-        "ask its administrator whether the change is right; then `ssh-keygen -R {host}`",
-    ),
-    (
-        "Host key verification failed",
-        "its host key is not known on this machine",
-        "run `ssh {host}` once, and compare the fingerprint",
-    ),
-    (
-        "Bad owner or permissions on",
-        "ssh refuses a configuration file that others own or can write",
-        "`chmod 600 ~/.ssh/config`",
-    ),
-    (
-        "Permission denied",
-        "it does not accept any of your keys",
-        "`ssh-copy-id {host}`, or `ssh-add` if the key has a passphrase",
-    ),
-    (
-        "Too many authentication failures",
-        "it was offered too many keys",
-        "set `IdentityFile` for {host} in ~/.ssh/config",
-    ),
-    ("Could not resolve hostname", "the host name is unknown", "check the name; `ssh {host}` should work"),
-    ("Connection refused", "no SSH server listens there", "check that it is up: `ssh {host}`"),
-    ("No route to host", "no network leads to it", "check that it is up, and your network: `ssh {host}`"),
-    ("Network is unreachable", "no network leads to it", "check your network: `ssh {host}`"),
-    ("Connection timed out", "it did not answer", "check that it is up, and your network: `ssh {host}`"),
-    ("timed out", "it did not answer", "check that it is up, and your network: `ssh {host}`"),
-    (
-        "command not found",
-        "the target's Python is not installed there",
-        "set another one in the target: `python: /path/to/python3`",
-    ),
-    (
-        "No such file or directory",
-        "the target's Python is not installed there",
-        "set another one in the target: `python: /path/to/python3`",
-    ),
-    ("Connection closed", "it closed the connection", "try `ssh {host}`"),
-    ("Connection reset", "the connection was lost", "try `ssh {host}`"),
-    ("Broken pipe", "the connection was lost", "try `ssh {host}`"),
-)
-_CUT = 255
-_MISSING_KEY = re.compile(r"Identity file (\S+) not accessible")
 
 
 class Login(NamedTuple):
@@ -100,29 +52,12 @@ class Login(NamedTuple):
     folder: str = "~/.gofer"
 
 
-def sockets_folder(environ: Mapping[str, str]) -> Path:
-    """The folder for the sockets of shared connections: accessible to this user only, with a short path.
-
-    Raises CheckFailed when another user has made a folder of that name.
-    """
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and os.access(runtime, os.W_OK) and len(runtime) <= _LONGEST_RUNTIME:
-        folder = Path(runtime) / "gofer"
-    else:
-        folder = Path(f"/tmp/gofer-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    held = folder.lstat()
-    if held.st_uid != os.getuid() or held.st_mode & 0o077 or not stat.S_ISDIR(held.st_mode):
-        raise CheckFailed(
-            f"{folder} can be used by other users", hint="set `XDG_RUNTIME_DIR` to a private folder"
-        )
-    return folder
-
-
 class SshMachine:
     """The machine that `ssh HOST` reaches. Calls block; any thread may call."""
 
     def __init__(self, login: Login, *, sockets: Path) -> None:
+        # A target that reaches the machine, for the hints of errors; "" while none is known.
+        self.target = ""
         self._login = login
         self._sockets = sockets
         self._line: _Line | None = None
@@ -170,29 +105,13 @@ class SshMachine:
 
     def _connect(self) -> _Line:
         private_folder.make_missing(self._sockets)
-        line = _Line(self._login, self._sockets)
+        line = _Line(self._login, self._sockets, self.target)
         try:
             line.greet()
         except BaseException:
             line.close()
             raise
         return line
-
-
-def ssh_argv(host: str, sockets: Path) -> list[str]:
-    """The `ssh` command: it never asks questions on a terminal, and it shares connections."""
-    options = {
-        # A question for a password would wait for ever, since nobody sees it.
-        "BatchMode": "yes",
-        "ConnectTimeout": str(_CONNECT_S),
-        "ServerAliveInterval": "15",
-        "ServerAliveCountMax": "3",
-        "ControlMaster": "auto",
-        "ControlPersist": str(_KEEP_S),
-        "ControlPath": f"{sockets}/%C",
-    }
-    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    return ["ssh", "-T", *words, "--", host]
 
 
 def shell_argv(login: Login, words: Sequence[str], *, terminal: bool) -> list[str]:
@@ -206,25 +125,29 @@ def shell_argv(login: Login, words: Sequence[str], *, terminal: bool) -> list[st
 _reached: dict[Login, SshMachine] = {}
 
 
-def reach(login: Login) -> SshMachine:
-    """The machine of a login.
+def reach(login: Login, target: str = "") -> SshMachine:
+    """The machine of a login. `target` is a target that reaches it, for what errors tell the person to type.
 
     The same login gives the same object, so that the process uses one connection.
     """
     if login not in _reached:
         _reached[login] = SshMachine(login, sockets=sockets_folder(os.environ))
-    return _reached[login]
+    machine = _reached[login]
+    machine.target = machine.target or target
+    return machine
 
 
 class _Line:
     """One `ssh` process, and the messages that go through it."""
 
-    def __init__(self, login: Login, sockets: Path) -> None:
+    def __init__(self, login: Login, sockets: Path, target: str) -> None:
         import shlex
         import subprocess
         import tempfile
 
         self._login = login
+        self._sockets = sockets
+        self._target = target
         self._nonce = os.urandom(12).hex()
         # A file, not a pipe: the shared connection stays in the background and would keep the pipe open.
         self._complaints: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
@@ -235,6 +158,7 @@ class _Line:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._complaints,
+                env=quiet_environment(os.environ),
                 start_new_session=True,  # Ctrl-C must reach only gofer, which may still need the connection
                 bufsize=0,
             )
@@ -279,6 +203,7 @@ class _Line:
             self._process.terminate()
         self._process.wait()
         self._complaints.close()
+        note_use(self._login.host, self._sockets)
 
     def _await_word(self, deadline: float) -> str:
         """The word after the nonce. Lines before it are output of the login and are ignored."""
@@ -344,25 +269,10 @@ class _Line:
         self._process.wait()
         self._complaints.seek(0)
         words = self._complaints.read(1 << 16).decode("utf-8", "replace")
-        return explain(self._login.host, self._process.returncode, words)
-
-
-def explain(host: str, status: int, complaints: str) -> Unreachable:
-    """The error for an `ssh` that ended without an answer."""
-    missing = _MISSING_KEY.search(complaints)
-    if missing and "Permission denied" in complaints:
-        return Unreachable(
-            f"{host} cannot be reached: the key {missing[1]} does not exist",
-            hint=f"`ssh-keygen -f {missing[1]}` makes it, `ssh-copy-id {host}` registers it; or correct "
-            f"`IdentityFile` in ~/.ssh/config",
+        return explain_failure(
+            self._login.host,
+            self._process.returncode,
+            words,
+            sockets=self._sockets,
+            target=self._target,
         )
-    for words, meaning, mend in _CAUSES:
-        if words in complaints:
-            return Unreachable(f"{host} cannot be reached: {meaning}", hint=mend.format(host=host))
-    last = next((line.strip() for line in reversed(complaints.splitlines()) if line.strip()), "")
-    shown = f": {last}" if last else ""
-    if status == _CUT or status < 0:
-        return Unreachable(f"the connection to {host} was lost{shown}", hint=f"`ssh {host}` should work")
-    return Unreachable(
-        f"the agent on {host} ended with status {status}{shown}", hint=f"try `ssh {host} python3 -V`"
-    )

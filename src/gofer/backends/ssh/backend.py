@@ -23,6 +23,7 @@ from gofer.model.layout import Layout, lay_out
 from gofer.model.run import Observation, RunRecord
 from gofer.remote.api import ALL_GPUS, MachineFacts
 from gofer.transport.ssh import reach, shell_argv
+from gofer.transport.ssh_errors import LoginNeeded, login_command
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class SshBackend(Backend):
         self._queues = {host: self._queue(host) for host in self._hosts}
 
     def _queue(self, host: str) -> QueueClient:
-        machine = reach(login_to(self._options, host))
+        machine = reach(login_to(self._options, host), self.target)
         return QueueClient(machine, self._queue_home, inherit=True)
 
     @property
@@ -201,11 +202,13 @@ class SshBackend(Backend):
         }
 
     def nodes(self) -> list[NodeFacts]:
-        facts = self._ask_all(QueueClient.facts, none_is_fine=True)
-        return [self._node(host, facts.get(host)) for host in sorted(self._hosts)]
+        answers = self._ask_each(QueueClient.facts)
+        return [self._node(host, answers[host]) for host in sorted(self._hosts)]
 
-    def _node(self, host: str, facts: MachineFacts | None) -> NodeFacts:
-        if facts is None:
+    def _node(self, host: str, facts: MachineFacts | Unreachable) -> NodeFacts:
+        if isinstance(facts, LoginNeeded):
+            return NodeFacts(host, "down", f"asks for a login: `{login_command(host, self.target)}`")
+        if isinstance(facts, Unreachable):
             return NodeFacts(host, "down", "does not answer")
         gpus = self._gpus_of(facts)
         free = max(gpus - facts.gpus_busy, 0)
@@ -262,7 +265,15 @@ class SshBackend(Backend):
         ]
 
     def _ask_all(self, ask: Callable[[QueueClient], T], *, none_is_fine: bool = False) -> dict[str, T]:
-        """The answers of all machines, from parallel questions. Unreachable when none answers."""
+        """The answers of the machines that answer. Unreachable when none answers."""
+        answers = self._ask_each(ask)
+        silent = [answer for answer in answers.values() if isinstance(answer, Unreachable)]
+        if len(silent) == len(answers) and not none_is_fine:
+            raise silent[0]
+        return {host: answer for host, answer in answers.items() if not isinstance(answer, Unreachable)}
+
+    def _ask_each(self, ask: Callable[[QueueClient], T]) -> dict[str, T | Unreachable]:
+        """The answer of each machine, or the error where it gives none, from parallel questions."""
 
         def ask_one(queue: QueueClient) -> T | Unreachable:
             try:
@@ -271,11 +282,7 @@ class SshBackend(Backend):
                 return error
 
         found = parallel_map(ask_one, self._queues.values(), at_once=len(self._queues))
-        answers = dict(zip(self._queues, found, strict=True))
-        silent = [answer for answer in answers.values() if isinstance(answer, Unreachable)]
-        if len(silent) == len(answers) and not none_is_fine:
-            raise silent[0]
-        return {host: answer for host, answer in answers.items() if not isinstance(answer, Unreachable)}
+        return dict(zip(self._queues, found, strict=True))
 
 
 class SshPlan(msgspec.Struct, frozen=True, kw_only=True):

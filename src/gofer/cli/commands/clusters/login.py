@@ -1,4 +1,4 @@
-"""`gofer login`: sign in to Azure, in the person's own profile or one beside it."""
+"""`gofer login`: log in on machines over SSH, or sign in to Azure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,36 @@ from typing import Any
 import click
 
 from gofer.cli.commands.clusters.account import print_facts
+from gofer.cli.commands.clusters.machine_login import log_in_machines
 from gofer.cli.options import Command, Flag, Option, json_option, offers, target_option
 from gofer.cli.output.screen import print_message
 from gofer.config.redact import remember
 from gofer.errors import UsageError
 from gofer.ops.accounts.azure_account import LoginRequest, profile_of, sign_in
+from gofer.ops.accounts.machine_logins import USUAL_KEEP, is_azure
 from gofer.ops.session import Session
+from gofer.text import quote_word
 from gofer.transport.azure.cloud import NAMES
+
+# What belongs to Azure alone, by its name in `given`.
+_OF_AZURE = {
+    "profile": "--profile",
+    "device_code": "--device-code",
+    "tenant": "--tenant",
+    "cloud": "--cloud",
+    "service_principal": "--service-principal",
+}
 
 
 def run(**given: Any) -> int:
-    """Who is signed in, as facts or JSON."""
-    profile = given["profile"] or profile_of_target(given["target"])
+    """Who is signed in, or the open connections, as facts or JSON."""
+    target = named_target(given)
+    with Session() as session:
+        if is_of_machines(session, given, target):
+            return log_in_machines(session, target, given)
+        profile = given["profile"] or (profile_of(session, target) if target else None)
+    if given["keep"]:
+        raise UsageError("`--keep` is for machines over SSH", hint="name one: `gofer login TARGET --keep 8h`")
     client, secret = _principal() if given["service_principal"] else (None, None)
     request = LoginRequest(profile, given["device_code"], given["tenant"], client, secret, given["cloud"])
     facts = sign_in(dict(os.environ), request, print_message)
@@ -28,12 +46,27 @@ def run(**given: Any) -> int:
     return 0
 
 
-def profile_of_target(target: str | None) -> str | None:
-    """The profile that a target works with; None where none was named."""
-    if target is None:
-        return None
-    with Session() as session:
-        return profile_of(session, target)
+def named_target(given: dict[str, Any]) -> str | None:
+    """The target of `gofer login TARGET`, which may also follow `-t`. UsageError for two of them."""
+    first: str | None = given["name"]
+    second: str | None = given["target"]
+    if first and second and first != second:
+        raise UsageError(
+            f"two targets are named, `{first}` and `{second}`", hint=f"`gofer login {quote_word(first)}`"
+        )
+    return first or second
+
+
+def is_of_machines(session: Session, given: dict[str, Any], target: str | None) -> bool:
+    """Whether the command is about machines over SSH and not about Azure. UsageError where it says both."""
+    if given["host"] and target:
+        raise UsageError("a target and `--host` are named", hint="`--host` is for a host that no target has")
+    if not given["host"] and (target is None or is_azure(session, target)):
+        return False
+    other = next((option for name, option in _OF_AZURE.items() if given.get(name)), None)
+    if other:
+        raise UsageError(f"`{other}` is for Azure", hint=f"leave it out for {target or given['host']}")
+    return True
 
 
 def _principal() -> tuple[str, str]:
@@ -54,6 +87,16 @@ def _principal() -> tuple[str, str]:
     return client, secret
 
 
+def target_argument() -> click.Argument:
+    """`[TARGET]`, the target to log in to or out of."""
+    return click.Argument(["name"], required=False, metavar="[TARGET]", shell_complete=offers("targets"))
+
+
+def host_option(help: str) -> Option:
+    """`--host`, for hosts that belong to no target."""
+    return Option("--host", help, default_text="the machines of the target", metavar="HOST")
+
+
 def profile_option(help: str, *, default_text: str) -> Option:
     """`--profile NAME`; a shell completes it by the names of the profiles."""
     return Option(
@@ -65,10 +108,18 @@ command = Command(
     "login",
     run,
     [
+        target_argument(),
+        host_option("Log in on this host for ssh, which no target has"),
+        Option(
+            "--keep",
+            "How long the SSH connection stays open after its last use",
+            default_text=USUAL_KEEP,
+            metavar="DURATION",
+        ),
         profile_option(
             "Sign in to this profile; a new name makes a profile", default_text="the profile in use"
         ),
-        target_option("Sign in to the profile that this target works with"),
+        target_option("The same as TARGET"),
         Flag("--device-code", "Sign in with a code that you type in a browser"),
         Option(
             "--tenant",
@@ -88,8 +139,13 @@ command = Command(
         ),
         json_option(),
     ],
-    help="Sign in to Azure. Where the Azure command line (`az`) is installed, this is `az login` in the "
-    "profile; elsewhere you type a code in a browser. A profile is a separate login; the profile "
-    "`default` is the login of `az` itself. `gofer account use` chooses the profile of your commands, "
-    "and `profile:` of a target or a store overrides it.",
+    help="Log in, so that later commands need no password and no code.\n\n"
+    "With a TARGET over SSH (ssh, slurm), ssh opens a connection on this terminal and asks for what it needs "
+    "(a password, a code, a second factor, whether a host key is right), first on the jump hosts on the way. "
+    "Later commands of gofer use the connection. `gofer list logins` shows what is open, and `gofer logout "
+    "TARGET` closes it.\n\n"
+    "With a TARGET of Azure, or without one, sign in to Azure. Where the Azure command line (`az`) is "
+    "installed, this is `az login` in the profile; elsewhere you type a code in a browser. A profile is a "
+    "separate login; the profile `default` is the login of `az` itself. `gofer account use` chooses the "
+    "profile of your commands, and `profile:` of a target or a store overrides it.",
 )

@@ -1,20 +1,32 @@
-"""`gofer logout`: sign out of Azure."""
+"""`gofer logout`: close the connections of `gofer login`, or sign out of Azure."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from gofer.cli.commands.clusters.login import profile_of_target, profile_option
+from gofer.cli.commands.clusters.login import (
+    host_option,
+    is_of_machines,
+    named_target,
+    profile_option,
+    target_argument,
+)
+from gofer.cli.commands.clusters.machine_login import log_out_machines
 from gofer.cli.options import Command, json_option, target_option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
-from gofer.ops.accounts.azure_account import sign_out
+from gofer.ops.accounts.azure_account import profile_of, sign_out
+from gofer.ops.session import Session
 
 
 def run(**given: Any) -> int:
     """Nothing on stdout but JSON when asked for."""
-    profile = given["profile"] or profile_of_target(given["target"])
+    target = named_target(given)
+    with Session() as session:
+        if is_of_machines(session, given, target):
+            return log_out_machines(session, target, given)
+        profile = given["profile"] or (profile_of(session, target) if target else None)
     facts = sign_out(dict(os.environ), profile)
     if given["as_json"]:
         print_json(facts)
@@ -30,10 +42,13 @@ command = Command(
     "logout",
     run,
     [
+        target_argument(),
+        host_option("Close the connection to this host for ssh, which no target has"),
         profile_option("Sign out of this profile", default_text="the profile in use"),
-        target_option("Sign out of the profile that this target works with"),
+        target_option("The same as TARGET"),
         json_option(),
     ],
-    help="Sign out of Azure: drop the login of the Azure command line in the profile, and every token "
-    "that gofer kept of it.",
+    help="Log out. With a TARGET over SSH, close the connections that `gofer login` opened, and end the "
+    "commands that use them; runs continue. Else sign out of Azure: drop the login of the Azure command line "
+    "in the profile, and every token that gofer kept of it.",
 )
