@@ -203,6 +203,34 @@ def test_a_connection_of_the_persons_own_is_used(laptop: Laptop, ssh_hosts: SshH
     assert "`gofer login lab`" in laptop.gofer("logs", run, status=1).err
 
 
+def test_target_add_offers_to_log_in(laptop: Laptop, ssh_hosts: SshHosts) -> None:
+    ssh_hosts.ask_for("hosta", CODE)
+    words = ["target", "add", "new", "--kind", "ssh", "--host", "hostb"]
+    # A script is told what to type: the target does not exist yet.
+    assert "`gofer login --host hosta`" in laptop.gofer(*words, status=1).err
+    with laptop.terminal(*words) as terminal:
+        terminal.until("its jump host hosta cannot be reached: it asks for a password or a code")
+        terminal.until("log in to hostb on this terminal now? [Y/n]")
+        terminal.type("\r")
+        terminal.until(PROMPT)
+        terminal.type(f"{CODE}\r")
+        terminal.until("gofer reaches hostb")
+        assert terminal.end() == 0
+    assert {one["target"] for one in laptop.logins()} == {"new"}
+    checks = {one["name"]: one for one in json.loads(laptop.gofer("doctor", "-t", "new", "--json").out)}
+    assert checks["login"]["detail"].startswith("hostb: open until 20")
+    laptop.gofer("logout", "new")
+    done = laptop.gofer("doctor", "-t", "new", "--json", status=1)
+    checks = {one["name"]: one for one in json.loads(done.out)}
+    assert "not open" in checks["login"]["detail"]
+    assert "`gofer login new`" in checks["target"]["hint"]
+    with laptop.terminal(*words, "--force") as terminal:
+        terminal.until("log in to hostb on this terminal now? [Y/n]")
+        terminal.type("n\r")
+        assert terminal.end() == 1
+    assert laptop.logins() == []
+
+
 def test_without_a_terminal_a_key_is_enough_or_the_error_says_so(laptop: Laptop, ssh_hosts: SshHosts) -> None:
     done = laptop.gofer("login", "--host", "hosta", "--json", "--keep", "5m")
     assert [one["target"] for one in json.loads(done.out)] == [None]

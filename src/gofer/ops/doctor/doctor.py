@@ -23,18 +23,20 @@ from gofer.model.checks import Check, Status, guarded
 from gofer.model.ids import split_row
 from gofer.node import cgroups
 from gofer.node.code.work_folders import long_root
+from gofer.ops.accounts.machine_logins import find_login, machines_of
 from gofer.ops.runs.target_views import fact
 from gofer.ops.runs.target_views import words as text_of
 from gofer.queue import wake
 from gofer.queue.database import Queue
 from gofer.storage.base import OnDisk
-from gofer.text import format_duration, format_size, quote_word
+from gofer.text import format_duration, format_local_time, format_size, quote_word
 from gofer.tracking.ledger import Ledger
 from gofer.tracking.query import Query
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
+    from gofer.transport.shared_connection import OpenConnection
 
 
 _LITTLE_SPACE = 1 << 30
@@ -54,6 +56,7 @@ def checks(session: Session) -> list[Check]:
     if all(check.ok for check in settings):
         for name in session.settings.store_names:
             found += guarded(f"store {name}", functools.partial(_check_store, session, name))
+        found += guarded("login", lambda: _check_logins(session))
         found += guarded("target", lambda: _check_target(session))
     found += guarded("queue", lambda: check_queue(str(session.paths.queue_home)))
     return found
@@ -140,6 +143,28 @@ def _space(name: str, folder: Path) -> Check:
             name, Status.WARN, f"{format_size(free)} free at {folder}", "free some space before the next run"
         )
     return Check(name, Status.OK, f"{format_size(free)} free at {folder}")
+
+
+def _check_logins(session: Session) -> Iterator[Check]:
+    """Whether connections to the machines of the target are kept open, for a target over SSH."""
+    target = session.settings.target(session.target).name
+    hosts = [machine.host for machine in machines_of(session, target)]
+    if not hosts:
+        return
+    found = {host: find_login(session, host) for host in hosts}
+    if any(found.values()):
+        words = "; ".join(f"{host}: {_describe_login(login)}" for host, login in found.items())
+    else:
+        words = f"not open, and not needed where a key is enough; `gofer login {quote_word(target)}` opens it"
+    yield Check("login", Status.OK, words)
+
+
+def _describe_login(login: OpenConnection | None) -> str:
+    if login is None:
+        return "not open"
+    if login.is_own:
+        return "open, by your own `ssh`"
+    return f"open until {format_local_time(login.until)}" if login.until else "open, and in use"
 
 
 def _check_target(session: Session) -> Iterator[Check]:

@@ -16,13 +16,16 @@ from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.settings.config_edit import SettingsFile, check_change, typed_value
 from gofer.ops.submission.credential_lifetimes import ExpectedDuration
 from gofer.text import did_you_mean
-from gofer.transport.describe_machine import describe_machine
+from gofer.transport.describe_machine import MachineDescription, describe_machine
+from gofer.transport.ssh_errors import LoginNeeded
 
 if TYPE_CHECKING:
     from gofer.backends.kind import SetUp
     from gofer.ops.session import Session
 
 Ask = Callable[[Question], str]
+# Offers to log in on a host that wants a person, and raises the error when the person does not want to.
+LogIn = Callable[[str, LoginNeeded], None]
 
 
 class NewTarget(NamedTuple):
@@ -51,12 +54,14 @@ def prepare_target(
     given: Mapping[str, str],
     ask: Ask | None,
     show: Callable[[Fact], None],
+    log_in: LogIn | None = None,
 ) -> NewTarget:
     """Visit the cluster, and put the options of the target together. Writes nothing. Blocks.
 
     `given` are options that the person typed, with the hosts under `host`. `ask` asks for what is missing;
-    None when nobody can answer. `show` gets what was found. UsageError for a missing or impossible value,
-    Unreachable when a machine does not answer.
+    None when nobody can answer. `show` gets what was found. `log_in` is called for a machine that asks for a
+    password or a code. UsageError for a missing or impossible value, Unreachable when a machine does not
+    answer.
     """
     steps = _set_up_of(kind)(name, _context(session))
     answers = _Answers(dict(given), ask, f"gofer target add {name} --kind {kind}")
@@ -70,9 +75,19 @@ def prepare_target(
         if isinstance(step, Fact):
             show(step)
         elif isinstance(step, Visit):
-            answer = describe_machine(step.host)
+            answer = _visit(step.host, log_in)
         else:
             answer = answers.to(step)
+
+
+def _visit(host: str | None, log_in: LogIn | None) -> MachineDescription:
+    try:
+        return describe_machine(host)
+    except LoginNeeded as error:
+        if host is None or log_in is None:
+            raise
+        log_in(host, error)
+    return describe_machine(host)
 
 
 class _Answers:

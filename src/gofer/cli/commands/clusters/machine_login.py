@@ -27,6 +27,8 @@ from gofer.text import format_duration, format_local_time, format_time
 from gofer.transport.ssh_errors import login_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gofer.ops.accounts.machine_logins import Machine
     from gofer.transport.shared_connection import OpenConnection
 
@@ -34,26 +36,32 @@ _COLUMNS = [Column("TARGET"), Column("HOST", flexible=True), Column("OPENED BY")
 
 
 def log_in_machines(session: Session, target: str | None, given: dict[str, Any]) -> int:
-    """The open connections as JSON with `--json`. Tries every machine that is not behind one that failed, and
-    then raises the first error.
-    """
+    """The open connections as JSON with `--json`; errors as in `log_in_on`."""
     keep_s = keep_s_of(given["keep"] or USUAL_KEEP)
+    opened = log_in_on(session, chosen_machines(session, target, given["host"]), keep_s)
+    if given["as_json"]:
+        print_json([_plain(one) for one in opened])
+    return 0
+
+
+def log_in_on(session: Session, machines: Sequence[Machine], keep_s: float) -> list[OpenConnection]:
+    """Log in on the machines, and before on the jump hosts on the way; the open connections. Tries every
+    machine that is not behind one that failed, and then raises the first Unreachable.
+    """
     problems: dict[str, Unreachable] = {}
     opened: list[OpenConnection] = []
-    for machine in on_the_way(session, chosen_machines(session, target, given["host"])):
+    for machine in on_the_way(session, machines):
         try:
             if not problems.keys() & machine.jumps:
                 opened.append(_log_in(session, machine, keep_s))
         except Unreachable as error:
             problems[machine.host] = error
-    if given["as_json"]:
-        print_json([_plain(one) for one in opened])
-    first, others = next(iter(problems.values()), None), list(problems.values())[1:]
-    for problem in others:
-        print_message(f"error: {problem}")
+    first, *others = problems.values() or [None]
+    for other in others:
+        print_message(f"error: {other}")
     if first is not None:
         raise first
-    return 0
+    return opened
 
 
 def _log_in(session: Session, machine: Machine, keep_s: float) -> OpenConnection:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gofer.cli.commands.clusters.machine_login import log_in_on
 from gofer.cli.commands.runs.submit import command as submit_command
 from gofer.cli.options import Command, Flag, Option, offers
 from gofer.cli.output.screen import print_message
 from gofer.errors import UsageError
+from gofer.ops.accounts.machine_logins import USUAL_KEEP, Machine, keep_s_of
 from gofer.ops.session import Session
 from gofer.ops.settings.config_edit import settings_file
 from gofer.ops.settings.target_add import (
@@ -23,6 +26,7 @@ from gofer.ops.settings.target_add import (
 
 if TYPE_CHECKING:
     from gofer.backends.target_setup import Fact, Question
+    from gofer.transport.ssh_errors import LoginNeeded
 
 _TRIAL = 'echo "gofer reaches $(hostname)"; nvidia-smi -L 2>/dev/null || true'
 
@@ -36,7 +40,8 @@ def add(**given: Any) -> int:
         file = settings_file(session, project=given["project"])
         check_new_name(session, file, name, force=given["force"])
         kind = given["kind"] or (_ask_kind() if is_asked else _without_kind(name))
-        new = prepare_target(session, name, kind, typed, _ask if is_asked else None, _show)
+        log_in = partial(_offer_login, session, name) if is_asked else None
+        new = prepare_target(session, name, kind, typed, _ask if is_asked else None, _show, log_in)
         text = add_target(session, file, new)
         if given["dry_run"]:
             sys.stdout.write(new.as_yaml())
@@ -81,6 +86,14 @@ def _ask(question: Question) -> str:
 
 def _show(fact: Fact) -> None:
     print_message(f"{fact.name}: {fact.value}")
+
+
+def _offer_login(session: Session, target: str, host: str, error: LoginNeeded) -> None:
+    """Log in on the host, and on the jump hosts on the way, if the person wants to; else raise the error."""
+    print_message(error.message)
+    if not click.confirm(f"log in to {host} on this terminal now?", default=True, err=True):
+        raise error
+    log_in_on(session, [Machine(host, target)], keep_s_of(USUAL_KEEP))
 
 
 def _try(name: str) -> int:
