@@ -100,3 +100,28 @@ def test_questions_on_a_terminal(home: Home) -> None:
         terminal.until("gofer reaches hostb")
         assert terminal.end() == 0
     assert "kind: ssh" in (home.path / "config.yaml").read_text()
+
+
+def test_init_on_a_terminal_offers_to_add_a_cluster(home: Home) -> None:
+    question = "add a cluster (a machine over SSH, Slurm or Azure ML) as a target now? [y/N]"
+    assert "add a cluster" not in home.gofer("init").err  # nobody can answer a script's question
+    with Terminal(home.argv("init"), cwd=home.folder, env=home.environ) as terminal:
+        terminal.until(question)
+        terminal.type("\r")
+        assert terminal.end() == 0
+    assert "`gofer target add NAME` adds one later" in terminal.shown
+    with Terminal(home.argv("init"), cwd=home.folder, env=home.environ) as terminal:
+        for asked, answer in (
+            (question, "y"),
+            ("name of the target, such as lab:", "box"),
+            ("kind of target", ""),
+            ("host for ssh", "hostb"),
+        ):
+            terminal.until(asked)
+            terminal.type(f"{answer}\r")
+        terminal.until("gofer reaches hostb")
+        assert terminal.end() == 0
+    assert "box:" in (home.path / "config.yaml").read_text()
+    with Terminal(home.argv("init"), cwd=home.folder, env=home.environ) as terminal:
+        assert terminal.end() == 0
+    assert question not in terminal.shown  # there is a cluster

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.backends import registry
 from gofer.config.folders import folders_of
 from gofer.config.project import PROJECT_FILE
 from gofer.errors import CheckFailed
@@ -110,6 +111,13 @@ def init(session: Session) -> Initialised:
         biggest=taken.biggest if taken.bytes > code.LARGE_BYTES else (),
         left_out=_left_out(session, settings.root, store_url, taken),
     )
+
+
+def has_cluster(session: Session) -> bool:
+    """Whether the settings have a target that is not this machine."""
+    settings = session.settings
+    kinds = {settings.target(name).kind for name in settings.target_names}
+    return any(not registry.find(kind).runs_here for kind in kinds)
 
 
 def _has_settings(session: Session) -> bool:

@@ -1,26 +1,44 @@
-"""`gofer init`: a gofer.yaml to fill in, and this folder's code in the store."""
+"""`gofer init`: a gofer.yaml to fill in, the code of this folder in the store, an offer to add a cluster."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import click
+
+from gofer.cli.commands.clusters.target_add import add_command
 from gofer.cli.options import Command, quiet_option, target_option
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.ops.messages import Message
 from gofer.ops.session import Session
-from gofer.ops.settings.init import init
+from gofer.ops.settings.init import has_cluster, init
 
 
 def run(**given: Any) -> int:
-    """Report on stderr what was done. Idempotent."""
+    """Report on stderr what was done. Idempotent. On a terminal, offers to add a target while no target is a
+    cluster, and then exits as `gofer target add`.
+    """
+    ask = confirmation_prompt()
     with Session(
         target=given["target"],
         emit=print_nothing if given["quiet"] else print_message,
-        ask=confirmation_prompt(),
+        ask=ask,
     ) as session:
         for line in str(init(session)).split("\n"):
             session.emit(Message(line))
+        is_offered = ask is not None and not given["quiet"] and not has_cluster(session)
+    if ask is None or not is_offered:
+        return 0
+    if ask("add a cluster (a machine over SSH, Slurm or Azure ML) as a target now?"):
+        return _add_target()
+    print_message("`gofer target add NAME` adds one later")
     return 0
+
+
+def _add_target() -> int:
+    name = click.prompt("name of the target, such as lab", err=True)
+    with add_command.make_context("add", [name]) as context:
+        return int(add_command.invoke(context) or 0)
 
 
 command = Command(
@@ -31,5 +49,5 @@ command = Command(
         quiet_option(),
     ],
     help="Make this folder ready: write a gofer.yaml if there is none, and send the code so that the next "
-    "submit is quick.",
+    "submit is quick. On a terminal, and while no target is a cluster, it offers `gofer target add`.",
 )
