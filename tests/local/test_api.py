@@ -185,6 +185,9 @@ def test_an_array(own_home: Home) -> None:
         f"{lr} {note}\n" for lr in (0.1, 0.01) for note in ("a, b", "it's")
     ]
     assert group.state == "succeeded"
+    assert group.logs() == "[0] 0.1 a, b\n[1] 0.1 it's\n[2] 0.01 a, b\n[3] 0.01 it's\n"
+    assert "".join(group.follow()) == group.logs()
+    assert group.logs(grep="01.*it", since="1h") == "[3] 0.01 it's\n"
 
 
 def test_finding_runs(own_home: Home) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gofer.api import display
 from gofer.api.project import FolderPath, OpenProject
@@ -12,8 +12,7 @@ from gofer.api.results import check_succeeded, result_of, results_of_ranks, resu
 from gofer.errors import GoferError, Interrupted, StoreError, TimedOut, UsageError
 from gofer.ops.files.extract import extract
 from gofer.ops.files.run_store import view_of
-from gofer.ops.logs.log_reader import LogReader
-from gofer.ops.logs.log_sources import LogChoice
+from gofer.ops.logs.chosen_lines import ALL, ChosenLines, choose_lines
 from gofer.ops.runs import find, observe, stop
 from gofer.ops.runs.freshness import refresh_active, refresh_runs
 from gofer.ops.runs.tags import tag
@@ -146,21 +145,36 @@ class Run:
                 return results_of_rows(session, row, rows, return_exceptions=return_exceptions)
             return results_of_ranks(session, row, return_exceptions=return_exceptions)
 
-    def logs(self, *, rank: int = 0, node: int | None = None, attempt: int | None = None) -> str:
+    def logs(
+        self,
+        *,
+        rank: int | Literal["all"] = 0,
+        node: int | None = None,
+        attempt: int | None = None,
+        grep: str | None = None,
+        since: str | None = None,
+    ) -> str:
         """The log that `gofer logs` prints, so far: of one rank of the last attempt, else the service's own.
 
-        Bytes that are not UTF-8 are replaced.
+        With `rank="all"` and for a group, the lines of all logs, each with its rank or row. `grep` and `since`
+        choose lines like the options of `gofer logs`. Bytes that are not UTF-8 are replaced.
         """
-        choice = LogChoice(rank, node, attempt)
-        with OpenProject(self._folder) as session:
-            data = b"".join(LogReader(session, find.find(session, self.id)).read(choice))
-        return data.decode("utf-8", "replace")
-
-    def follow(self, *, rank: int = 0) -> Iterator[str]:
-        """Pieces of the log, as `gofer logs -f` prints them, until the run ends."""
         with OpenProject(self._folder) as session:
             row = find.find(session, self.id)
-            for piece in LogReader(session, row).follow(LogChoice(rank), lines=None):
+            rows = ALL if row.kind == "group" else None
+            wanted = choose_lines(
+                row, rank=rank, node=node, attempt=attempt, grep=grep, since=since, rows=rows
+            )
+            data = b"".join(ChosenLines(session, row, wanted).read())
+        return data.decode("utf-8", "replace")
+
+    def follow(self, *, rank: int | Literal["all"] = 0) -> Iterator[str]:
+        """Pieces of the log, as `gofer logs -f` prints them, until the run ends; of a group and with
+        `rank="all"`, whole lines with their row or rank.
+        """
+        with OpenProject(self._folder) as session:
+            row = find.find(session, self.id)
+            for piece in ChosenLines(session, row, choose_lines(row, rank=rank)).follow():
                 yield piece.decode("utf-8", "replace")
 
     def outputs(self) -> list[str]:

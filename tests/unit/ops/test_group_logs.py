@@ -13,8 +13,9 @@ from unit.ops.run_folders import make_group
 from gofer.core.states import State
 from gofer.errors import UsageError
 from gofer.model.run import Observation
+from gofer.ops.logs.chosen_lines import LineChoice
 from gofer.ops.logs.group_follow import GroupFollower
-from gofer.ops.logs.group_logs import GroupLogs, RowLines, parse_rows
+from gofer.ops.logs.group_logs import GroupLogs, parse_rows
 from gofer.ops.logs.labelled_lines import compile_pattern
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.tracking.ledger import RunRow
@@ -44,8 +45,8 @@ def lines_of(pieces: Iterable[bytes]) -> list[str]:
 def test_rows_one_after_another(project: OpsProject) -> None:
     group = group_of(project, [State.SUCCEEDED, State.RUNNING, State.QUEUED])
     whole = [f"[{row}] {word}" for row in (0, 1) for word in ("one", f"two {row}", "three")]
-    assert lines_of(GroupLogs(project.session, group, RowLines()).read()) == whole
-    assert lines_of(GroupLogs(project.session, group, RowLines()).read(1)) == ["[0] three", "[1] three"]
+    assert lines_of(GroupLogs(project.session, group, LineChoice()).read()) == whole
+    assert lines_of(GroupLogs(project.session, group, LineChoice()).read(1)) == ["[0] three", "[1] three"]
     assert project.said == []
 
 
@@ -53,21 +54,21 @@ def test_of_many_rows_the_last_lines_of_some_and_failures_first(project: OpsProj
     states = [State.SUCCEEDED] * 50 + [State.QUEUED] * 5
     states[30] = states[49] = State.FAILED
     group = group_of(project, states)
-    shown = lines_of(GroupLogs(project.session, group, RowLines()).read(1))
+    shown = lines_of(GroupLogs(project.session, group, LineChoice()).read(1))
     assert shown == [f"[{row}] three" for row in (*range(18), 30, 49)]
     assert project.said == [
         "the last 1 lines of 20 of 50 rows; `gofer logs k9qd4x --row all` prints all, "
         "and `--grep PATTERN` searches all"
     ]
-    every = GroupLogs(project.session, group, RowLines(rows=parse_rows("all", group)))
+    every = GroupLogs(project.session, group, LineChoice(rows=parse_rows("all", group)))
     assert len(lines_of(every.read())) == 150
-    found = GroupLogs(project.session, group, RowLines(pattern=compile_pattern("two 4[3-5]")))
+    found = GroupLogs(project.session, group, LineChoice(pattern=compile_pattern("two 4[3-5]")))
     assert lines_of(found.read()) == [f"[{row}] two {row}" for row in (43, 44, 45)]
 
 
 def test_chosen_rows(project: OpsProject) -> None:
     group = group_of(project, [State.FAILED] * 8)
-    chosen = RowLines(rows=parse_rows(" 1-2,7", group))
+    chosen = LineChoice(rows=parse_rows(" 1-2,7", group))
     assert lines_of(GroupLogs(project.session, group, chosen).read(1)) == [
         "[1] three",
         "[2] three",
@@ -87,9 +88,9 @@ def test_chosen_rows(project: OpsProject) -> None:
 def test_all_ranks_and_a_rank_that_some_rows_do_not_have(project: OpsProject) -> None:
     group = group_of(project, [State.SUCCEEDED] * 2, procs=2)
     project.run_folder(f"{RUN}-1").log(b"more\n", rank=1)
-    every = GroupLogs(project.session, group, RowLines(all_ranks=True))
+    every = GroupLogs(project.session, group, LineChoice(all_ranks=True))
     assert lines_of(every.read(1)) == ["[0/0] three", "[1/0] three", "[1/1] more"]
-    one = GroupLogs(project.session, group, RowLines(choice=LogChoice(1)))
+    one = GroupLogs(project.session, group, LineChoice(choice=LogChoice(1)))
     assert lines_of(one.read()) == ["[1] more"]
 
 
@@ -99,8 +100,8 @@ def test_secrets_are_masked_in_every_row(project: OpsProject) -> None:
     group = group_of(project, [State.SUCCEEDED], **changes)
     project.run_folder(f"{RUN}-0").log(b" two-0-is-secret\n")
     hidden = ["[0] one", "[0] two 0", "[0] three ***************"]
-    assert lines_of(GroupLogs(project.session, group, RowLines()).read()) == hidden
-    assert lines_of(GroupFollower(project.session, group, RowLines()).follow()) == hidden
+    assert lines_of(GroupLogs(project.session, group, LineChoice()).read()) == hidden
+    assert lines_of(GroupFollower(project.session, group, LineChoice()).follow()) == hidden
 
 
 def follow_while(project: OpsProject, group: RunRow, seen: str, lines: int | None = None) -> list[str]:
@@ -113,7 +114,7 @@ def follow_while(project: OpsProject, group: RunRow, seen: str, lines: int | Non
             folder.end("succeeded", run_id=f"{RUN}-{index}", row=index, exit_code=0)
 
     thread, shown = threading.Thread(target=work), b""
-    for piece in GroupFollower(project.session, group, RowLines()).follow(lines=lines):
+    for piece in GroupFollower(project.session, group, LineChoice()).follow(lines=lines):
         shown += piece
         if seen.encode() in shown and not thread.ident:
             thread.start()
@@ -144,14 +145,14 @@ def test_rows_that_had_ended_are_shown_first(project: OpsProject) -> None:
 
 def test_a_group_that_has_ended_is_followed_like_one_that_is_read(project: OpsProject) -> None:
     group = group_of(project, [State.SUCCEEDED] * 30)
-    read = lines_of(GroupLogs(project.session, group, RowLines()).read())
-    assert lines_of(GroupFollower(project.session, group, RowLines()).follow()) == read
-    new = GroupFollower(project.session, group, RowLines()).follow(from_start=True)
+    read = lines_of(GroupLogs(project.session, group, LineChoice()).read())
+    assert lines_of(GroupFollower(project.session, group, LineChoice()).follow()) == read
+    new = GroupFollower(project.session, group, LineChoice()).follow(from_start=True)
     assert len(lines_of(new)) == 90
 
 
 def test_following_chosen_rows_ends_with_them(project: OpsProject) -> None:
     group = group_of(project, [State.RUNNING, State.FAILED])
-    chosen = RowLines(rows=parse_rows("1", group))
+    chosen = LineChoice(rows=parse_rows("1", group))
     shown = lines_of(GroupFollower(project.session, group, chosen).follow())
     assert shown == ["[1] one", "[1] two 1", "[1] three"]

@@ -18,8 +18,9 @@ from gofer.core.states import State
 from gofer.errors import UsageError
 from gofer.model.run import Observation
 from gofer.node.log_times import LogTimesWriter
+from gofer.ops.logs.chosen_lines import LineChoice
 from gofer.ops.logs.group_follow import GroupFollower
-from gofer.ops.logs.group_logs import GroupLogs, RowLines
+from gofer.ops.logs.group_logs import GroupLogs
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.logs.log_times import parse_since
@@ -109,7 +110,7 @@ def test_rows_that_ended_before_are_left_out(project: OpsProject) -> None:
     project.session.ledger.apply(seen, time.time())
     for index in range(30):
         add_log(project, f"{RUN}-{index}")
-    chosen = RowLines(since=NOW + 105)
+    chosen = LineChoice(since=NOW + 105)
     group = project.get(RUN)
     shown = [f"[{row}] {line}" for row in range(11, 30) for line in ("two, begun earlier", "three")]
     assert text_of(GroupLogs(project.session, group, chosen).read()).splitlines() == shown

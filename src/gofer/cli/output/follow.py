@@ -9,9 +9,7 @@ from gofer.cli.output.describe import ended_line, failed_row_line, failing_rank
 from gofer.cli.output.screen import end_log_line, print_message, write
 from gofer.errors import GoferError, StoreError
 from gofer.ops.files.results import came_home
-from gofer.ops.logs.group_follow import GroupFollower
-from gofer.ops.logs.group_logs import RowLines
-from gofer.ops.logs.log_reader import LogReader
+from gofer.ops.logs.chosen_lines import ChosenLines, LineChoice
 from gofer.ops.runs.failures import exit_status, find_first_failure, first_failed_row
 from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import wait
@@ -19,8 +17,6 @@ from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -29,22 +25,18 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
     """Print the log as it grows, of a group the lines of its rows, on stderr when stdout carries something
     else; (exit status, the ended run). Ctrl-C leaves the run alone.
     """
+    lines = ChosenLines(session, row, LineChoice())
     try:
         with LiveReport(session, until_started=row.kind == "run") as live:
             report = None if quiet or to_stderr else live
-            for piece in _followed(session, row, quiet=quiet, report=report):
+            for piece in lines.follow(
+                from_start=True, show_setup=None if quiet else write_setup, report=report
+            ):
                 write(piece, sys.stderr if to_stderr else sys.stdout)
     except KeyboardInterrupt:
         print_still_running(row, has_log=True)
         raise
     return wait_to_end(session, row, quiet=quiet, log_shown=True, as_json=to_stderr)
-
-
-def _followed(session: Session, row: RunRow, *, quiet: bool, report: LiveReport | None) -> Iterator[bytes]:
-    if row.kind == "group":
-        return GroupFollower(session, row, RowLines()).follow(from_start=True, report=report)
-    setup = None if quiet else write_setup
-    return LogReader(session, row).follow(lines=None, show_setup=setup, report=report)
 
 
 def write_setup(data: bytes) -> None:

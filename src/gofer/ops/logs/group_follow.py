@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gofer.core.states import FINAL_STATES, State
-from gofer.ops.logs.group_logs import MOST_ROWS, GroupLogs, RowLines
+from gofer.ops.logs.group_logs import MOST_ROWS, GroupLogs
 from gofer.ops.logs.labelled_lines import LogLines
 from gofer.ops.logs.log_follow import STORE, Followed, Follower, OutageNotice
 from gofer.ops.logs.rank_logs import FollowedLog, LogRounds
@@ -17,6 +17,7 @@ from gofer.ops.runs.run_folder import attempt_numbers
 from gofer.tracking.rows import ACTIVE
 
 if TYPE_CHECKING:
+    from gofer.ops.logs.chosen_lines import LineChoice
     from gofer.ops.messages import AnyMessage
     from gofer.ops.runs.live_status import LiveReport
     from gofer.ops.session import Session
@@ -36,7 +37,7 @@ class GroupFollower:
     ended. So no line is missing, and neither requests nor open files grow with the number of rows.
     """
 
-    def __init__(self, session: Session, group: RunRow, wanted: RowLines) -> None:
+    def __init__(self, session: Session, group: RunRow, wanted: LineChoice) -> None:
         self._session = session
         self._group = group
         self._wanted = wanted

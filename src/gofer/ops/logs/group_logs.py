@@ -15,7 +15,7 @@ from gofer.errors import UnknownName, UsageError
 from gofer.ops.logs.labelled_lines import LogLines
 from gofer.ops.logs.log_bytes import StoredLog
 from gofer.ops.logs.log_reader import mask_of, tail_of
-from gofer.ops.logs.log_sources import MAIN_LOG, LogChoice, choose
+from gofer.ops.logs.log_sources import LogChoice, choose
 from gofer.ops.logs.log_times import LinesSince, read_from
 from gofer.ops.logs.rank_logs import ranks_among
 from gofer.ops.messages import Message
@@ -23,6 +23,7 @@ from gofer.ops.runs.run_folder import READERS, LogFile, list_logs
 
 if TYPE_CHECKING:
     from gofer.core.secrets.mask import SecretMask
+    from gofer.ops.logs.chosen_lines import LineChoice
     from gofer.ops.messages import AnyMessage
     from gofer.ops.session import Session
     from gofer.storage.base import Store
@@ -40,20 +41,6 @@ _WAITING = frozenset({State.PENDING, State.QUEUED, State.PAUSED})
 _FIRST = (State.FAILED, State.LOST, State.RUNNING, State.STARTING)
 
 
-class RowLines(NamedTuple):
-    """Which lines of a group's rows are wanted.
-
-    `rows` are the indexes of the rows, None for no choice. `choice` is about the logs inside of each row;
-    with `all_ranks`, its rank is ignored. `pattern` and `since` choose lines.
-    """
-
-    choice: LogChoice = MAIN_LOG
-    all_ranks: bool = False
-    pattern: re.Pattern[str] | None = None
-    rows: Callable[[int], bool] | None = None
-    since: float | None = None
-
-
 class _Log(NamedTuple):
     """A log with its label, the offset at which it is shown, and its lines if a thread has read them."""
 
@@ -66,7 +53,7 @@ class _Log(NamedTuple):
 class GroupLogs:
     """The logs of the rows of one group; for one thread. Secrets are masked. StoreError passes through."""
 
-    def __init__(self, session: Session, group: RunRow, wanted: RowLines) -> None:
+    def __init__(self, session: Session, group: RunRow, wanted: LineChoice) -> None:
         self._session = session
         self._group = group
         self._wanted = wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +12,8 @@ from gofer.cli.output.follow import print_still_running, write_setup
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message, write
 from gofer.errors import UsageError
-from gofer.ops.logs.group_follow import GroupFollower
-from gofer.ops.logs.group_logs import GroupLogs, RowLines, parse_rows
-from gofer.ops.logs.labelled_lines import LogLines, compile_pattern
-from gofer.ops.logs.log_reader import LogReader
-from gofer.ops.logs.log_sources import LogChoice
-from gofer.ops.logs.log_times import parse_since
-from gofer.ops.logs.rank_logs import RankLogs
+from gofer.ops.logs.chosen_lines import ALL, ChosenLines, LineChoice, choose_lines
+from gofer.ops.logs.group_logs import GroupLogs
 from gofer.ops.runs.find import find
 from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.runs.live_status import LiveReport
@@ -27,11 +21,9 @@ from gofer.ops.runs.view import log_json, run_json
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from gofer.tracking.ledger import RunRow
-
-_ALL = "all"
 
 
 def run(**given: Any) -> int:
@@ -60,87 +52,30 @@ def _print_logs(session: Session, row: RunRow, given: dict[str, Any]) -> None:
     for name in ("grep", "since"):
         if given[name] is not None:
             raise UsageError("`--json` lists the logs, not their lines", hint=f"leave out `--{name}`")
+    choice = _choice(row, given)
     if row.kind != "group":
-        _refuse_rows(row, given["row"])
         print_json(run_json(session, row)["logs"])
         return
     (row,) = refresh_runs(session, [row])
-    logs = GroupLogs(session, row, _line_choice(row, None, given))
-    print_json(
-        [
-            {"row": one.row_index, **log_json(file, logs.store)}
-            for one, files in logs.files()
-            for file in files
-        ]
-    )
-
-
-def _refuse_rows(row: RunRow, rows: str | None) -> None:
-    if rows is not None:
-        raise UsageError(f"`{row.short_id}` is a single run without rows", hint="leave out `--row`")
+    logs = GroupLogs(session, row, choice)
+    found = ((one.row_index, file) for one, files in logs.files() for file in files)
+    print_json([{"row": index, **log_json(file, logs.store)} for index, file in found])
 
 
 def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
-    """What to print: of one log the bytes, of several logs and with `--grep` whole lines."""
     if given["since"] is not None and given["tail"] is not None:
         raise UsageError("`--since` and `--tail` both choose where to begin", hint="leave one of them out")
-    pattern = None if given["grep"] is None else compile_pattern(given["grep"])
-    if row.kind == "group":
-        return _of_rows(session, row, pattern, given)
-    _refuse_rows(row, given["row"])
-    if given["rank"] == _ALL:
-        return _of_ranks(session, row, pattern, given)
-    pieces = _of_one(session, row, given)
-    return pieces if pattern is None else LogLines("", pattern).of(pieces)
-
-
-def _of_rows(
-    session: Session, group: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]
-) -> Iterator[bytes]:
-    line_choice = _line_choice(group, pattern, given)
+    lines = ChosenLines(session, row, _choice(row, given))
     if not given["follow"]:
-        (group,) = refresh_runs(session, [group])
-        yield from GroupLogs(session, group, line_choice).read(given["tail"])
+        yield from lines.read(given["tail"])
         return
-    with LiveReport(session) as live:
-        yield from GroupFollower(session, group, line_choice).follow(lines=given["tail"], report=live)
+    with LiveReport(session, until_started=row.kind == "run") as live:
+        yield from lines.follow(lines=given["tail"], show_setup=write_setup, report=live)
 
 
-def _line_choice(group: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]) -> RowLines:
-    rows = None if given["row"] is None else parse_rows(given["row"], group)
-    all_ranks = given["rank"] == _ALL
-    choice = LogChoice(0 if all_ranks else given["rank"], given["node"], given["attempt"])
-    return RowLines(choice, all_ranks, pattern, rows, _since(given))
-
-
-def _since(given: dict[str, Any]) -> float | None:
-    return None if given["since"] is None else parse_since(given["since"])
-
-
-def _of_one(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
-    choice, reader = LogChoice(given["rank"], given["node"], given["attempt"]), LogReader(session, row)
-    since = _since(given)
-    if since is not None and not reader.is_stored:
-        print_message("when the lines of this log were written is not known: all are shown")
-    if given["follow"]:
-        return _follow(session, partial(reader.follow, choice, since=since), given["tail"])
-    if given["tail"] is not None:
-        return iter([reader.tail(choice, lines=given["tail"])])
-    return reader.read(choice, since=since)
-
-
-def _of_ranks(
-    session: Session, row: RunRow, pattern: re.Pattern[str] | None, given: dict[str, Any]
-) -> Iterator[bytes]:
-    logs = RankLogs(session, row, LogChoice(0, given["node"], given["attempt"]), pattern, _since(given))
-    if given["follow"]:
-        return _follow(session, logs.follow, given["tail"])
-    return logs.read(given["tail"])
-
-
-def _follow(session: Session, follow: Callable[..., Iterator[bytes]], lines: int | None) -> Iterator[bytes]:
-    with LiveReport(session, until_started=True) as live:
-        yield from follow(lines=lines, show_setup=write_setup, report=live)
+def _choice(row: RunRow, given: dict[str, Any]) -> LineChoice:
+    names = ("rank", "node", "attempt", "grep", "since")
+    return choose_lines(row, rows=given["row"], **{name: given[name] for name in names})
 
 
 def _print_nothing(session: Session, row: RunRow, given: dict[str, Any]) -> None:
@@ -158,10 +93,10 @@ def _print_nothing(session: Session, row: RunRow, given: dict[str, Any]) -> None
 
 def _read_rank(ctx: click.Context, param: click.Parameter, text: str) -> int | str:
     """The number of a rank, or `all`."""
-    if text == _ALL:
+    if text == ALL:
         return text
     if not re.fullmatch("[0-9]{1,9}", text):
-        raise click.BadParameter(f"`{text}` is neither a rank, a number from 0, nor `{_ALL}`", ctx, param)
+        raise click.BadParameter(f"`{text}` is neither a rank, a number from 0, nor `{ALL}`", ctx, param)
     return int(text)
 
 
