@@ -156,8 +156,8 @@ class Run:
     ) -> str:
         """The log that `gofer logs` prints, so far: of one rank of the last attempt, else the service's own.
 
-        With `rank="all"` and for a group, the lines of all logs, each with its rank or row. `grep` and `since`
-        choose lines like the options of `gofer logs`. Bytes that are not UTF-8 are replaced.
+        With `rank="all"` and for a group, the lines of all logs, each with its rank or row. `grep` and
+        `since` choose lines like the options of `gofer logs`. Bytes that are not UTF-8 are replaced.
         """
         with OpenProject(self._folder) as session:
             row = find.find(session, self.id)

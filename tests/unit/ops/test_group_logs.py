@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 import pytest
+from unit.ops.counting_store import CountingStore
 from unit.ops.project import OpsProject
 from unit.ops.run_folders import make_group
 
@@ -134,6 +135,16 @@ def test_following_many_rows_misses_no_line(project: OpsProject) -> None:
     assert project.said == [
         "45 rows run: 20 of them are followed, and the lines of the others come when they end"
     ]
+
+
+def test_a_store_that_fails_for_a_moment_costs_no_line(project: OpsProject) -> None:
+    group = group_of(project, [State.SUCCEEDED] * 30)
+    follower = GroupFollower(project.session, group, LineChoice())
+    store = CountingStore(project.store)
+    store.failures = 2
+    follower._logs.store = store
+    assert len(lines_of(follower.follow(from_start=True))) == 90
+    assert len(project.said) == 1 and project.said[0].endswith("connection reset; trying again")
 
 
 def test_rows_that_had_ended_are_shown_first(project: OpsProject) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gofer.core.states import FINAL_STATES, State
-from gofer.ops.logs.group_logs import MOST_ROWS, GroupLogs
+from gofer.errors import StoreError
+from gofer.ops.logs.group_logs import BATCH, MOST_ROWS, GroupLogs
 from gofer.ops.logs.labelled_lines import LogLines
 from gofer.ops.logs.log_follow import STORE, Followed, Follower, OutageNotice
 from gofer.ops.logs.rank_logs import FollowedLog, LogRounds
@@ -47,6 +48,8 @@ class GroupFollower:
         self._rounds: dict[str, LogRounds] = {}
         self._shown: set[str] = set()
         self._ended: set[str] = set()
+        self._unread: list[RunRow] = []
+        self._failing_since: float | None = None
         self._has_said = self._is_over = False
 
     def follow(
@@ -71,13 +74,14 @@ class GroupFollower:
                 took = time.monotonic() - began
                 ask_s = STORE.shortest_s if ended else min(ask_s * _GROWTH, _LONGEST_ASK_S)
                 next_ask = time.monotonic() + max(ask_s, _SHARE * took)
-                yield from self._logs.print_rows(ended, lines, all_attempts=lines is None)
+                self._unread += ended
+            yield from self._show_unread(lines)
             has_grown = False
             for piece in self._step():
                 has_grown = True
                 yield piece
             lines = None
-            if self._is_over and not self._followed:
+            if self._is_over and not self._followed and not self._unread:
                 return
             pause = STORE.shortest_s if has_grown else min(pause * _GROWTH, STORE.longest_s)
             time.sleep(max(0.0, min(pause, next_ask - time.monotonic())))
@@ -86,6 +90,23 @@ class GroupFollower:
         ended = [row for row in self._logs.rows() if row.is_final]
         self._shown.update(row.id for row in ended)
         yield from self._logs.read_rows(ended, lines)
+
+    def _show_unread(self, lines: int | None) -> Iterator[bytes]:
+        """The lines of rows that have ended and were not followed. A store that does not answer is tried
+        again in the next round.
+        """
+        while self._unread:
+            try:
+                found = self._logs.locate(self._unread[:BATCH], lines, all_attempts=lines is None)
+            except StoreError as error:
+                self._notice.report(error)
+                self._failing_since = self._failing_since or time.monotonic()
+                if time.monotonic() - self._failing_since > STORE.limit_s:
+                    raise
+                return
+            self._failing_since = None
+            del self._unread[:BATCH]
+            yield from self._logs.lines_of(found)
 
     def _update(self, lines: int | None) -> list[RunRow]:
         """Follow rows that have begun; the rows that have ended and were not followed."""

@@ -35,13 +35,13 @@ LAST_LINES = 10
 # A log up to this size is read by a thread; longer ones are read piece by piece.
 _SMALL = 1 << 16
 # Rows are located in batches, so that the first lines appear soon.
-_BATCH = 256
+BATCH = 256
 _WAITING = frozenset({State.PENDING, State.QUEUED, State.PAUSED})
 # Which rows are shown first where not all are.
 _FIRST = (State.FAILED, State.LOST, State.RUNNING, State.STARTING)
 
 
-class _Log(NamedTuple):
+class FoundLog(NamedTuple):
     """A log with its label, the offset at which it is shown, and its lines if a thread has read them."""
 
     label: str
@@ -107,15 +107,20 @@ class GroupLogs:
     ) -> Iterator[bytes]:
         """The labelled lines of these rows, whole or the last `lines` of each log."""
         for batch in _batches(rows):
-            logs_of_rows = parallel_map(
-                lambda row: self._logs_of(row, lines, all_attempts), batch, at_once=READERS
-            )
-            for logs in logs_of_rows:
-                for label, log, start, data in logs:
-                    pieces = read_from(log, start, self.mask) if data is None else iter([data])
-                    yield from LogLines(label, self._wanted.pattern).of(pieces)
+            yield from self.lines_of(self.locate(batch, lines, all_attempts=all_attempts))
 
-    def _logs_of(self, row: RunRow, lines: int | None, all_attempts: bool) -> list[_Log]:
+    def locate(self, rows: Sequence[RunRow], lines: int | None, *, all_attempts: bool) -> list[FoundLog]:
+        """The wanted logs of at most BATCH rows, read already where they are short."""
+        found = parallel_map(lambda row: self._logs_of(row, lines, all_attempts), rows, at_once=READERS)
+        return [log for logs in found for log in logs]
+
+    def lines_of(self, logs: Sequence[FoundLog]) -> Iterator[bytes]:
+        """The labelled lines of these logs."""
+        for label, log, start, data in logs:
+            pieces = read_from(log, start, self.mask) if data is None else iter([data])
+            yield from LogLines(label, self._wanted.pattern).of(pieces)
+
+    def _logs_of(self, row: RunRow, lines: int | None, all_attempts: bool) -> list[FoundLog]:
         """The wanted logs of a row. Called by several threads."""
         since = self._wanted.since
         if since is not None and row.ended_at is not None and row.ended_at < since:
@@ -131,7 +136,7 @@ class GroupLogs:
                     data = tail_of(log, lines, self.mask)
                 elif file.size - start <= _SMALL:
                     data = b"".join(read_from(log, start, self.mask))
-                found.append(_Log(self.label(row, file.rank), log, start, data))
+                found.append(FoundLog(self.label(row, file.rank), log, start, data))
         return found
 
     def _chosen(self, row: RunRow, files: Sequence[LogFile], choice: LogChoice) -> list[LogFile]:
@@ -186,5 +191,5 @@ def parse_rows(text: str, group: RunRow) -> Callable[[int], bool]:
 
 
 def _batches(rows: Sequence[RunRow]) -> Iterator[Sequence[RunRow]]:
-    for start in range(0, len(rows), _BATCH):
-        yield rows[start : start + _BATCH]
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]
