@@ -38,3 +38,16 @@ def test_what_is_no_regular_expression_is_refused() -> None:
     with pytest.raises(UsageError, match="not a regular expression") as caught:
         compile_pattern("f(")
     assert "`\\(`" in (caught.value.hint or "")
+
+
+def test_a_progress_bar_can_be_shown_before_its_end() -> None:
+    lines = LogLines("0")
+    assert (lines.add(b"loading"), lines.progress()) == (b"", b"")
+    assert (lines.add(b"\n\r 1%\r 2%"), lines.progress()) == (b"[0] loading\n", b"[0]  2%\n")
+    assert lines.progress() == b"", "nothing new"
+    assert (lines.add(b"\r 3%\r"), lines.progress()) == (b"", b"[0]  3%\n")
+    assert lines.add(b"\r 9%\n") == b"[0]  9%\n"
+    assert (lines.add(b"\r10%"), lines.progress()) == (b"", b"[0] 10%\n")
+    assert lines.add(b"\n10%\n") == b"[0] 10%\n", "the state that was shown is not repeated"
+    assert (lines.add(b"\r11%"), lines.progress(), lines.rest()) == (b"", b"[0] 11%\n", b"")
+    assert LogLines("", compile_pattern("x")).progress() == b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 
 import pytest
 from unit.ops.project import OpsProject
@@ -105,3 +106,24 @@ def test_secrets_are_masked_in_every_rank(project: OpsProject) -> None:
     logs = RankLogs(project.session, row, LogChoice())
     hidden = [f"[{rank}] got ****************" for rank in (0, 1)]
     assert lines_of(logs.read()) == lines_of(logs.follow(lines=None)) == hidden
+
+
+def test_an_unfinished_progress_bar_is_shown_from_time_to_time(
+    project: OpsProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    row = project.add(make_record(RUN, procs=2), state="running")
+    folder = project.run_folder(RUN)
+    folder.log(b"plain", rank=1)
+    folder.log(b"\r1%\r2%")
+    shown = b""
+    for piece in RankLogs(project.session, row, LogChoice()).follow(lines=None):
+        shown += piece
+        if shown == b"[0] 2%\n":
+            assert now[0] >= 10
+            folder.log(b"\r100%\n")
+            folder.exit("succeeded")
+            folder.end("succeeded", exit_code=0)
+    assert shown == b"[0] 2%\n[0] 100%\n[1] plain\n"

@@ -22,6 +22,8 @@ class LogLines:
         self._label = f"[{label}] ".encode() if label else b""
         self._pattern = pattern
         self._begun = b""
+        # The state of the unfinished line that `progress` has returned.
+        self._shown: bytes | None = None
 
     def add(self, piece: bytes) -> bytes:
         """The lines that this piece completes."""
@@ -36,6 +38,16 @@ class LogLines:
         begun, self._begun = self._begun, b""
         return self._lines(begun + b"\n") if begun else b""
 
+    def progress(self) -> bytes:
+        """The present state of the unfinished line as a line, if it is drawn again and again (a progress
+        bar) and has another state than at the last call.
+        """
+        state = self._begun.rstrip(b"\r").rpartition(b"\r")[2]
+        if b"\r" not in self._begun or state in (b"", self._shown):
+            return b""
+        self._begun, self._shown = b"\r" + state, state
+        return self._line(state)
+
     def of(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """The lines of a whole log."""
         for piece in pieces:
@@ -46,7 +58,13 @@ class LogLines:
 
     def _lines(self, data: bytes) -> bytes:
         lines = last_states(data).split(b"\n")[:-1]
-        return b"".join(self._label + line + b"\n" for line in lines if self._is_wanted(line))
+        shown, self._shown = self._shown, None if lines else self._shown
+        if lines and lines[0] == shown:
+            del lines[0]
+        return b"".join(map(self._line, lines))
+
+    def _line(self, line: bytes) -> bytes:
+        return self._label + line + b"\n" if self._is_wanted(line) else b""
 
     def _is_wanted(self, line: bytes) -> bool:
         return self._pattern is None or bool(self._pattern.search(line.decode("utf-8", "replace")))

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _GROWTH = 1.5
+# A progress bar that has no end of line yet is shown after this time, and again.
+_PROGRESS_S = 10.0
 
 
 class RankLogs:
@@ -125,6 +127,7 @@ class FollowedLog:
         self._pieces = MaskedPieces(mask)
         self._lines = lines
         self._attempt = follower.attempt
+        self._shown_at = time.monotonic()
 
     def step(self) -> Iterator[bytes]:
         """The lines that are new now; empty bytes for new lines that do not match."""
@@ -132,7 +135,13 @@ class FollowedLog:
             if self.follower.attempt != self._attempt:
                 yield self._end()
                 self._attempt = self.follower.attempt
-            yield self._lines.add(self._pieces.add(piece))
+            lines = self._lines.add(self._pieces.add(piece))
+            self._shown_at = time.monotonic() if lines else self._shown_at
+            yield lines
+        if time.monotonic() - self._shown_at >= _PROGRESS_S:
+            self._shown_at = time.monotonic()
+            if progress := self._lines.progress():
+                yield progress
         if self.follower.is_finished and (last := self._end()):
             yield last
 
