@@ -106,3 +106,15 @@ def test_a_machine_that_is_down_leaves_the_others_in_use(home: Home, ssh_hosts: 
     checked = home.gofer("doctor", "-t", "pool")
     assert "pool (ssh): hosta: 0 gpus" in checked.out
     assert "no answer from hostb" in checked.out and "`gofer list nodes -t pool`" in checked.err
+
+
+def test_the_rows_of_an_array_are_followed_from_another_folder(home: Home, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "an other"
+    elsewhere.mkdir()
+    script = "echo first {i}; sleep 3; echo last {i}"
+    group = home.submit("-c", "pool", "--each", "i=0..2", "sh", "-c", script)
+    followed = home.gofer("logs", "-f", group, cwd=elsewhere)
+    lines = [f"[{row}] {word} {row}" for row in range(3) for word in ("first", "last")]
+    assert sorted(followed.out.splitlines()) == lines
+    assert home.gofer("logs", group, "--since", "1h", cwd=elsewhere).out.splitlines() == lines
+    assert home.gofer("logs", group, "--row", "1", "--tail", "1", cwd=elsewhere).out == "[1] last 1\n"
