@@ -250,9 +250,9 @@ def test_another_python_says_what_to_do(own_home: Home, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        (((lambda: 1), {"gpus": 8}), UsageError, "`gpus` is an option of the job"),
+        (((lambda: 1), {"gpus": 8}), TypeError, "lambda` takes no keyword `gpus`; as an option of the job"),
         ((lambda **more: 1, {"gpus": 8}), UsageError, "lambda, …), or for the function functools.partial("),
-        ((lambda a: 1, {}), TypeError, "missing a required argument: 'a'"),
+        ((lambda a: 1, {}), TypeError, "lambda` cannot be called so: missing a required argument: 'a'"),
         ((lambda a: 1, {"a": threading.Lock()}), UsageError, "lambda` cannot be sent: cannot pickle"),
         ((b"x".join, {}), TypeError, "missing a required argument"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
 from home import until
 from slurm.slurm_home import SlurmHome
+
+import gofer
 
 pytestmark = ON_SLURM
 
@@ -46,6 +49,22 @@ def test_a_run_without_gpus_sees_none_and_it_is_reported(home: SlurmHome) -> Non
     run = done.out.strip()
     assert home.log(run) == "sees\n"
     assert "gpus       0, saw no GPU" in home.gofer("q", run).out
+
+
+def test_a_function_has_a_result_for_each_rank_of_its_nodes(
+    home: SlurmHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in home.environ.items():
+        monkeypatch.setenv(name, value)
+    run = gofer.job(folder=home.folder, nodes=2, procs=2).submit(os.getenv, "GOFER_RANK")
+    assert run.results(timeout_s=120) == ["0", "1", "2", "3"]
+    assert sorted(run.outputs()) == [f"gofer-result-{rank}.pkl" for rank in range(4)]
+    with home.session() as session:
+        key = session.ledger.result_key(run.id)
+    assert key is not None
+    for path in home.root.rglob("*"):
+        if path.is_file() and not path.name.startswith("ledger.db"):
+            assert key.hex().encode() not in path.read_bytes(), path
 
 
 def test_ranks_meet_by_the_names_of_their_nodes(home: SlurmHome) -> None:

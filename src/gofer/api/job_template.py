@@ -116,47 +116,45 @@ def job(
 
 def check_no_options(function: Callable[..., object], given: Mapping[str, object]) -> None:
     """UsageError for a keyword that may be meant for the job as well as for a function that takes any
-    keyword.
+    keyword; TypeError for one that only the job has.
     """
-    named = _parameters(function)
-    for name in given:
-        if _is_option(name) and name not in named:
-            raise UsageError(
-                f"`{name}` is an option of the job, and all keywords here are those of the function",
-                hint=f"{_as_option(function, name, given[name])}, or for the function "
-                f"functools.partial({name_of(function)}, {name}={given[name]!r})",
-            )
+    _check_keywords(function, given)
+    for name in _unnamed_options(function, given):
+        raise UsageError(
+            f"`{name}` is an option of the job, and all keywords here are those of the function",
+            hint=f"{_as_option(function, name, given[name])}, or for the function "
+            f"functools.partial({name_of(function)}, {name}={given[name]!r})",
+        )
 
 
 def _check_keywords(function: Callable[..., object], given: Mapping[str, object]) -> None:
     """TypeError for an option of the job that the function does not take, with the line to write instead."""
-    named = _parameters(function)
-    if "**" in named:
+    if inspect.Parameter.VAR_KEYWORD in _parameters(function).values():
         return
-    for name in given:
-        if _is_option(name) and named and name not in named:
-            raise TypeError(
-                f"`{name_of(function)}` takes no keyword `{name}`; as an option of the job it is "
-                f"{_as_option(function, name, given[name])}"
-            )
+    for name in _unnamed_options(function, given):
+        raise TypeError(
+            f"`{name_of(function)}` takes no keyword `{name}`; as an option of the job it is "
+            f"{_as_option(function, name, given[name])}"
+        )
 
 
-def _is_option(name: str) -> bool:
-    return name in _OWN or name in JobOptions.__annotations__
+def _unnamed_options(function: Callable[..., object], given: Mapping[str, object]) -> list[str]:
+    """The keywords that are options of a job, and not the name of a parameter of the function."""
+    options = {*_OWN, *JobOptions.__annotations__}
+    return [name for name in given if name in options and name not in _parameters(function)]
 
 
 def _as_option(function: Callable[..., object], name: str, value: object) -> str:
     return f"gofer.job({name}={value!r}).submit({name_of(function)}, …)"
 
 
-def _parameters(function: Callable[..., object]) -> set[str]:
-    """The names of the parameters, and `**` for one that takes any keyword; empty where nobody knows."""
+def _parameters(function: Callable[..., object]) -> dict[str, object]:
+    """The kinds of the parameters by name. A function that does not tell them may take any keyword."""
     try:
-        found = inspect.signature(function).parameters.values()
+        found = inspect.signature(function).parameters
     except ValueError:
-        return set()
-    any_keyword = {"**" for one in found if one.kind is inspect.Parameter.VAR_KEYWORD}
-    return any_keyword | {one.name for one in found if one.kind is not inspect.Parameter.VAR_KEYWORD}
+        return {"kwargs": inspect.Parameter.VAR_KEYWORD}
+    return {name: one.kind for name, one in found.items()}
 
 
 def _source(session: Session) -> CodeSource:

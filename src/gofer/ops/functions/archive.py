@@ -12,11 +12,13 @@ import hashlib
 import inspect
 import io
 import json
+import marshal
 import os
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.util import MAGIC_NUMBER, source_hash
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -148,7 +150,10 @@ def _check_arguments(function: Callable[..., object], call: Call) -> None:
         signature = inspect.signature(function)
     except ValueError:
         return  # a few functions in C do not tell theirs
-    signature.bind(*call.args, **call.kwargs)
+    try:
+        signature.bind(*call.args, **call.kwargs)
+    except TypeError as error:
+        raise TypeError(f"`{name_of(function)}` cannot be called so: {error}") from None
 
 
 def _cloudpickle() -> ModuleType:
@@ -194,10 +199,29 @@ def _paths_in(source: CodeSource) -> list[str]:
 
 
 def _sources(place: str, package: ModuleType, names: Sequence[str] | None) -> dict[str, bytes]:
-    """The modules of a package, by their names below `place` in the zip file."""
+    """The modules of a package and their bytecode, by their names below `place` in the zip file."""
     (folder, *_) = package.__path__
     chosen = sorted(os.listdir(folder)) if names is None else names
-    return {f"{place}{name}": (Path(folder) / name).read_bytes() for name in chosen if name.endswith(".py")}
+    found = {name: _read_module(Path(folder) / name) for name in chosen if name.endswith(".py")}
+    texts = {f"{place}{name}": module.text for name, module in found.items()}
+    return texts | {f"{place}{name}c": module.bytecode for name, module in found.items()}
+
+
+class _Module(NamedTuple):
+    text: bytes
+    bytecode: bytes
+
+
+@functools.cache
+def _read_module(path: Path) -> _Module:
+    """A module with its bytecode, which a zip file cannot cache: every run would compile the modules again.
+    A Python that does not know this bytecode takes the text.
+    """
+    text = path.read_bytes()
+    code = compile(text, path.name, "exec", dont_inherit=True)
+    # The header of PEP 552: bytecode that is not compared with its text.
+    header = MAGIC_NUMBER + (1).to_bytes(4, "little") + source_hash(text)
+    return _Module(text, header + marshal.dumps(code))
 
 
 def _zipped(contents: Mapping[str, bytes]) -> bytes:

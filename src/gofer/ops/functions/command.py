@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from typing import TYPE_CHECKING
@@ -33,8 +34,16 @@ def with_python(job: Job, capabilities: Capabilities) -> Job:
     one that the node or the packages of the run have.
     """
     has_ours = capabilities.sees_environment and job.packages in (None, NONE)
-    python = sys.executable if has_ours and sys.executable else _PYTHON
+    python = _this_python() if has_ours and sys.executable else _PYTHON
     return msgspec.structs.replace(job, command=(python, *job.command[1:]))
+
+
+def _this_python() -> str:
+    """The path of this Python, in words without `..`. The last name stays: a link to a Python may lie in a
+    virtual environment.
+    """
+    folder, name = os.path.split(sys.executable)
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def with_result_key(private: RunSecrets) -> RunSecrets:
