@@ -12,21 +12,26 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-_PART = re.compile(r"\x1b\[[0-9;]*m|\x1b\[K|\r|\n|[^\x1b\r\n]+|\x1b")
+_PART = re.compile(r"\x1b\[[0-9;]*m|\x1b\[[0-9]*[FJK]|\r|\n|[^\x1b\r\n]+|\x1b")
 
 
 def screen(shown: str) -> list[str]:
-    """The lines on a terminal in the end. It knows colours, line ends and the erasing of lines."""
-    lines, column = [""], 0
+    """The lines on a terminal in the end. It knows colours, line ends, going up, and the erasing of lines."""
+    lines, row, column = [""], 0, 0
     for part in _PART.findall(shown):
         if part == "\n":
-            lines.append("")
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
         elif part == "\r":
             column = 0
-        elif part == "\x1b[K":
-            lines[-1] = lines[-1][:column]
-        elif not part.endswith("m") or part[0] != "\x1b":
-            lines[-1] = lines[-1][:column].ljust(column) + part + lines[-1][column + len(part) :]
+        elif part[0] == "\x1b" and part[-1] in "FJK":
+            if part[-1] == "F":
+                row, column = row - int(part[2:-1] or 1), 0
+            else:
+                lines = lines[: row + 1] if part[-1] == "J" else lines
+                lines[row] = lines[row][:column]
+        elif part[0] != "\x1b" or part[-1] != "m":
+            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + len(part) :]
             column += len(part)
     return lines
 

@@ -184,7 +184,7 @@ def filter_option(help: str) -> Option:
 
 
 def run_argument(*, many: bool = False, required: bool = True) -> click.Argument:
-    """An argument that names a run as `gofer.ops.runs.find` reads it; where it is not required, `last`."""
+    """An argument that names a run as `gofer.ops.runs.find` reads it."""
     shown = "RUN…" if many else "RUN"
     return click.Argument(
         ["runs" if many else "run"],

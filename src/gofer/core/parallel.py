@@ -120,6 +120,10 @@ class BackgroundCall(Generic[T]):
         self._thread = threading.Thread(target=self._run, name="gofer-call", daemon=True)
         self._thread.start()
 
+    @property
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
     def result(self, limit_s: float) -> T:
         """The result. Blocks for at most `limit_s`, then raises TimeoutError; an error of the call passes
         through.

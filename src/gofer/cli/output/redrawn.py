@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from typing import TextIO
 
+from gofer.cli.output.terminal_text import TerminalStream
+
 # Of a terminal that does not know its size.
 _LINES = 24
 _MORE = "… {} more lines"
@@ -34,6 +36,9 @@ class RedrawnText:
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
+        if isinstance(self._stream, TerminalStream):
+            self._stream.write_bytes(data)  # erases a line that says what is waited for
+            return
         self._stream.flush()
         with suppress(InterruptedError):
             while data:

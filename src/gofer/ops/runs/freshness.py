@@ -20,6 +20,7 @@ from gofer.text import format_duration
 from gofer.tracking.query import Filter, Query
 
 if TYPE_CHECKING:
+    from gofer.ops.messages import AnyMessage
     from gofer.ops.runs.observe import Unanswered
     from gofer.ops.runs.run_folder import RunFolder
     from gofer.ops.session import Session
@@ -38,7 +39,7 @@ class StaleRuns:
 
     def __init__(self, unanswered: Sequence[Unanswered] = (), limit_s: float | None = None) -> None:
         self._errors = {
-            _target_key(row): one.error.message
+            target_key(row): one.error.message
             for one in unanswered
             if isinstance(one.error, GoferError)
             for row in one.rows
@@ -48,7 +49,7 @@ class StaleRuns:
 
     def why(self, row: RunRow) -> str | None:
         """Why the state of this run may be old, as a sentence; None when it is not."""
-        return None if row.is_final else self._errors.get(_target_key(row))
+        return None if row.is_final else self._errors.get(target_key(row))
 
     def can_read(self, session: Session, row: RunRow, folder: RunFolder) -> bool:
         """Whether the store of the run can be read now. A store elsewhere is tried once, by listing the
@@ -77,18 +78,17 @@ def _lists(folder: RunFolder, limit_s: float) -> bool:
     return True
 
 
-def _target_key(row: RunRow) -> tuple[str, ...]:
+def target_key(row: RunRow) -> tuple[str, ...]:
+    """One question to a cluster is about all runs with the same key."""
     return row.target, row.backend, row.store, row.origin
 
 
 def refresh_active(session: Session, *, limit_s: float | None = None) -> StaleRuns:
     """Update the ledger if it has a run that has not ended. Calls no cluster when all runs have ended.
 
-    `limit_s`: see `gofer.ops.runs.observe.refresh_each`.
+    `limit_s`: see `gofer.ops.runs.observe.TimedRefresh`.
     """
-    # The open states are listed, because a query for "not final" would not use the index on the state.
-    living = tuple(str(state) for state in State if not state.is_final)
-    has_open = session.ledger.select(Query(filters=(Filter("state", "=", living),), limit=1))
+    has_open = session.ledger.select(_living(limit=1))
     return _refresh(session, None, limit_s) if has_open else StaleRuns(limit_s=limit_s)
 
 
@@ -108,33 +108,75 @@ def refresh_shown(
     return [session.ledger.get(row.id) or row for row in rows], stale
 
 
+class ActiveRuns:
+    """All runs and groups that have not ended, refreshed again and again; for one thread.
+
+    A cluster that does not answer delays one refresh by at most `ANSWER_S`, and later ones not at all.
+    """
+
+    def __init__(self, session: Session) -> None:
+        # `list runs` uses this module and loads no backend when all runs have ended.
+        from gofer.ops.runs.observe import TimedRefresh
+
+        self._session = session
+        self._refresh = TimedRefresh(session, ANSWER_S)
+        self._seen: dict[str, RunRow] = {}
+
+    def refresh(self) -> tuple[list[RunRow], list[AnyMessage]]:
+        """The runs, newest first, with those that have ended since the first refresh; and which of their
+        states are old. Blocks.
+        """
+        unanswered = self._refresh.refresh()
+        _raise_unexpected(unanswered)
+        living = self._session.ledger.select(_living())
+        ids = {row.id for row in living}
+        ended = [self._session.ledger.get(run_id) for run_id in self._seen if run_id not in ids]
+        rows = [*living, *(row for row in ended if row is not None)]
+        rows.sort(key=lambda row: row.submitted_at, reverse=True)
+        self._seen = {row.id: row for row in rows}
+        return rows, _warnings(unanswered)
+
+
+def _living(limit: int | None = None) -> Query:
+    # The open states are listed, because a query for "not final" would not use the index on the state.
+    states = tuple(str(state) for state in State if not state.is_final)
+    return Query(filters=(Filter("state", "=", states),), limit=limit)
+
+
 def _refresh(session: Session, rows: Sequence[RunRow] | None, limit_s: float | None) -> StaleRuns:
     """Refresh. Even a broken settings file is only a warning: the ledger can be shown without it."""
     # When all runs have ended, `list runs` is instant since it loads no backend.
-    from gofer.ops.runs.observe import refresh_each
+    from gofer.ops.runs.observe import TimedRefresh
 
-    unanswered = refresh_each(session, rows, limit_s=limit_s)
-    for one in unanswered:
-        if not isinstance(one.error, GoferError):
-            raise one.error
-    _warn(session, unanswered)
+    unanswered = TimedRefresh(session, limit_s).refresh(rows)
+    _raise_unexpected(unanswered)
+    for message in _warnings(unanswered):
+        session.emit(message)
     return StaleRuns(unanswered, limit_s)
 
 
-def _warn(session: Session, unanswered: Sequence[Unanswered]) -> None:
+def _raise_unexpected(unanswered: Sequence[Unanswered]) -> None:
+    for one in unanswered:
+        if not isinstance(one.error, GoferError):
+            raise one.error
+
+
+def _warnings(unanswered: Sequence[Unanswered]) -> list[AnyMessage]:
     """One warning for each error: the machines of a target may have the same."""
     ages: dict[str, float] = {}
-    errors: dict[str, GoferError] = {}
+    errors: dict[str, Exception] = {}
     now = time.time()
     for one in unanswered:
-        if isinstance(one.error, GoferError):
-            observed = max(row.observed_at or row.submitted_at for row in one.rows)
-            errors[one.error.message] = one.error
-            ages[one.error.message] = max(now - observed, ages.get(one.error.message, 0.0))
-    for message, error in errors.items():
-        age = format_duration(ages[message])
-        session.emit(Warning(f"{message}; showing the state from {age} ago"))
+        observed = max(row.observed_at or row.submitted_at for row in one.rows)
+        words = str(one.error)
+        errors[words] = one.error
+        ages[words] = max(now - observed, ages.get(words, 0.0))
+    found: list[AnyMessage] = []
+    for words, error in errors.items():
+        age = format_duration(ages[words])
+        found.append(Warning(f"{words}; showing the state from {age} ago"))
         if isinstance(error, ConfigError):
-            session.emit(Hint("`gofer config check` lists every error of the settings"))
+            found.append(Hint("`gofer config check` lists every error of the settings"))
         elif isinstance(error, CredentialError) and error.hint:
-            session.emit(Hint(f"{error.hint}"))
+            found.append(Hint(f"{error.hint}"))
+    return found

@@ -15,6 +15,7 @@ from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.model.run import Observation
 from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
+from gofer.ops.runs.freshness import target_key
 from gofer.ops.runs.merged_status import settled
 from gofer.ops.submission.send import is_here
 from gofer.text import count_runs
@@ -56,27 +57,41 @@ def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
     A run that its backend does not know is repaired: see `gofer.ops.maintenance.repair`. BackendError and
     StoreError are raised after the other targets were asked.
     """
-    for one in refresh_each(session, rows):
+    for one in TimedRefresh(session, None).refresh(rows):
         raise one.error
 
 
-def refresh_each(
-    session: Session, rows: Sequence[RunRow] | None = None, *, limit_s: float | None = None
-) -> list[Unanswered]:
-    """Like `refresh`, but returns the targets that could not be asked.
+class TimedRefresh:
+    """Refreshes runs within a time limit, once or repeatedly. For one thread.
 
-    With `limit_s`, gofer asks all targets at the same time, and a target that has not answered after this
-    time is one of those. What it says later is not read.
+    gofer asks all targets at the same time. A target that has not answered when the time is over is one that
+    could not be asked. It is not asked again before it has answered, and the next refresh uses that answer.
+    Without a limit, it asks one target after the other.
     """
-    active = session.ledger.active() if rows is None else expand(session, rows)
-    questions = [_Question(session, group, limit_s) for group in by_backend(active)]
-    problems = []
-    for question in questions:
-        try:
-            _record(session, question.rows, question.answer())
-        except Exception as error:
-            problems.append(Unanswered(question.rows, error))
-    return problems
+
+    def __init__(self, session: Session, limit_s: float | None) -> None:
+        self._session = session
+        self._limit_s = limit_s
+        self._late: dict[tuple[str, ...], _Question] = {}
+
+    def refresh(self, rows: Sequence[RunRow] | None = None) -> list[Unanswered]:
+        """Refresh these runs, or all that have not ended; the targets that could not be asked. Blocks."""
+        active = self._session.ledger.active() if rows is None else expand(self._session, rows)
+        groups = by_backend(active)
+        known = [self._late.pop(target_key(group[0]), None) for group in groups]
+        asked = [
+            late or _Question(self._session, group, self._limit_s)
+            for late, group in zip(known, groups, strict=True)
+        ]
+        problems = []
+        for question, group in zip(asked, groups, strict=True):
+            try:
+                _record(self._session, question.rows, question.answer())
+            except Exception as error:
+                problems.append(Unanswered(group, error))
+            if question.is_open:
+                self._late[target_key(group[0])] = question
+        return problems
 
 
 class _Question:
@@ -89,6 +104,11 @@ class _Question:
         self._ends_at = time.monotonic() + self._limit_s
         is_bounded = limit_s is not None and not registry.runs_here(rows[0].backend)
         self._call = BackgroundCall(self._ask_in_thread) if is_bounded else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no answer yet."""
+        return self._call is not None and not self._call.has_ended
 
     def answer(self) -> _Answer:
         """Blocks. Unreachable when the time is over."""
@@ -113,7 +133,7 @@ def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:
     """The runs grouped by backend."""
     found: dict[tuple[str, ...], list[RunRow]] = {}
     for row in rows:
-        found.setdefault((row.target, row.backend, row.store, row.origin), []).append(row)
+        found.setdefault(target_key(row), []).append(row)
     return list(found.values())
 
 

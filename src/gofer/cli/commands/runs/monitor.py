@@ -1,31 +1,44 @@
-"""`gofer monitor`: a run's state and its log, live, until it has ended."""
+"""`gofer monitor`: a run's state and its log, live, until it has ended; without RUN, all that is active."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gofer.cli.options import Command, Option, run_argument, target_option
+from gofer.cli.options import Command, Option, json_option, run_argument, target_option
+from gofer.cli.output.active_runs import runs_view
 from gofer.cli.output.follow import print_end, print_still_running, write_setup
 from gofer.cli.output.screen import print_message, write
+from gofer.errors import UsageError
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.find import find
-from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.freshness import ActiveRuns, refresh_runs
 from gofer.ops.runs.live_status import LiveReport
-from gofer.ops.runs.observe import wait
+from gofer.ops.runs.observe import QueueChanges, wait
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 _LINES = 20
+_PAUSE_S = 2.0
+# Questions to clusters take at most a tenth of the time.
+_PAUSE_FACTOR = 9
 
 
 def run(**given: Any) -> int:
-    """The log on stdout, states on stderr; 0 whatever becomes of the run. Ctrl-C leaves the run alone."""
+    """The log on stdout, states on stderr; 0 whatever becomes of the run. Ctrl-C leaves runs alone."""
     with Session(target=given["target"], emit=print_message) as session:
+        if given["run"] is None:
+            return _watch_all(session, given)
+        if given["as_json"]:
+            raise UsageError(
+                "`gofer monitor RUN` prints the log, which is not JSON",
+                hint="`gofer wait --json RUN` prints how it ended, `gofer monitor --json` all changes",
+            )
         row = find(session, given["run"], target=given["target"])
         try:
             print_end(session, _watch(session, row, given))
@@ -47,12 +60,31 @@ def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
     return session.ledger.get(row.id) or row
 
 
+def _watch_all(session: Session, given: dict[str, Any]) -> int:
+    """Show all active runs until Ctrl-C; without a terminal, until none is active."""
+    view, runs = runs_view(session, as_json=given["as_json"]), ActiveRuns(session)
+    try:
+        while True:
+            began = time.monotonic()
+            rows, warnings = runs.refresh()
+            rows = [row for row in rows if given["target"] in (None, row.target)]
+            view.show(rows, warnings)
+            if not view.is_endless and all(row.is_final for row in rows):
+                return 0
+            least_s = _PAUSE_FACTOR * (time.monotonic() - began)
+            QueueChanges(session, rows).sleep(max(_PAUSE_S, least_s), least_s=least_s)
+    except KeyboardInterrupt:
+        if view.is_endless:
+            return 0
+        raise
+
+
 command = Command(
     "monitor",
     run,
     [
-        run_argument(),
-        target_option("Only look among the runs on this target"),
+        run_argument(required=False),
+        target_option("Only the runs on this target"),
         Option("--rank", "The rank whose log to show", type=click.IntRange(min=0), default=0, metavar="N"),
         Option(
             "--lines",
@@ -61,7 +93,9 @@ command = Command(
             default=_LINES,
             metavar="N",
         ),
+        json_option("Without RUN: print the JSON of a run on a line when its state changes"),
     ],
-    help="Follow a run: say what it waits for, print its log, and say how it ended. Ctrl-C stops the "
-    "watching and leaves the run alone.",
+    help="Follow a run: say what it waits for, print its log, and say how it ended. Without RUN, show all "
+    "active runs of all targets, live; without a terminal, a line for each change until none is active. "
+    "Ctrl-C stops the watching and leaves the runs alone.",
 )
