@@ -137,3 +137,28 @@ def test_the_line_is_gone_before_the_first_line_of_the_log(home: Home) -> None:
         terminal.end()
     # What `cat` and gofer write at the same time has no order.
     assert sorted(screen(terminal.shown)) == sorted(["a", "b", f"{short(run)} succeeded", ""])
+
+
+SETUP = "printf 'get 1\\rget 2\\r'; echo; echo made; while [ ! -e $GATE ]; do sleep 0.05; done"
+
+
+@pytest.mark.parametrize("verb", [("submit", "-f"), ("submit", "--wait"), ("wait",), ("logs", "-f")], ids=str)
+def test_a_terminal_shows_the_lines_of_the_set_up_with_a_label(home: Home, verb: tuple[str, ...]) -> None:
+    words = ("--no-code", "-e", f"GATE={home.root}/gate", "--setup", SETUP, "echo", "hi")
+    argv = home.argv(*verb, *words) if verb[0] == "submit" else home.argv(*verb, home.submit(*words))
+    with Terminal(argv, cwd=home.folder, env=home.environ) as terminal:
+        terminal.until("[setup] made")
+        gate(home)
+        assert terminal.end() == 0
+    lines = [line for line in screen(terminal.shown) if not line.startswith("submitted")]
+    assert lines[:2] == ["[setup] get 2", "[setup] made"]
+    assert ("hi" in lines[2:]) == ("-f" in verb)
+    assert not any("starting" in line for line in lines)
+
+
+def test_without_a_terminal_a_wait_shows_few_lines_of_the_set_up(home: Home) -> None:
+    setup = "for i in $(seq 100); do echo line $i; sleep 0.02; done"
+    done = home.gofer("submit", "--no-code", "--wait", "--setup", setup, "true")
+    assert 1 <= done.err.count("[setup] line ") < 50
+    quiet = home.gofer("submit", "--no-code", "--wait", "-Q", "--setup", setup, "true")
+    assert quiet.err == ""

@@ -88,7 +88,7 @@ def test_follow_all_ranks_over_two_attempts(project: OpsProject) -> None:
     assert [line[4:] for line in lines if line.startswith("[0] ")] == ["early 7", "early 8", *ones, "again"]
     assert [line[4:] for line in lines if line.startswith("[1] ")] == [*ones, "torn", "again"]
     assert len(lines) == 2 * 40 + 5
-    assert b"".join(shown) == b"setting up\n"
+    assert b"".join(shown) == b"[setup] setting up\n"
     assert project.said == ["attempt 1 is over; following attempt 2"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from gofer.cli.output.describe import ended_line, failed_row_line, failing_rank
@@ -19,6 +20,9 @@ from gofer.ops.submission.gpu_oversight import SAW_NO_GPU, saw_none
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
+
+# Without a terminal, at most one line of the set-up is printed in this time.
+_SETUP_PAUSE_S = 10.0
 
 
 def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool) -> tuple[int, RunRow]:
@@ -40,8 +44,22 @@ def follow_to_end(session: Session, row: RunRow, *, quiet: bool, to_stderr: bool
 
 
 def write_setup(data: bytes) -> None:
-    """Print the set-up log on stderr, so that stdout has only the output of the command."""
+    """Print lines of the set-up on stderr, so that stdout has only the output of the command."""
     write(data, sys.stderr)
+
+
+class SetupLines:
+    """Prints the set-up of a run that is only waited for: on a terminal all lines, else few."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+
+    def write(self, data: bytes) -> None:
+        if sys.stderr.isatty():
+            write_setup(data)
+        elif time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + _SETUP_PAUSE_S
+            write_setup(data.splitlines(keepends=True)[-1])
 
 
 def _remarks(session: Session, row: RunRow) -> str:
@@ -79,7 +97,7 @@ def wait_to_end(
     Where rank 0's log was shown and another rank failed first, the last lines of that rank follow.
     """
     try:
-        with LiveReport(session) as live:
+        with LiveReport(session, show_setup=None if log_shown else SetupLines().write) as live:
             (row,) = wait(
                 session, [row.id], timeout_s=None, on_answer=None if quiet or as_json else live.report
             )

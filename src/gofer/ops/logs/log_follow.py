@@ -89,6 +89,29 @@ class SetupView(NamedTuple):
     show: Callable[[bytes, bool], None]
 
 
+class SetupReader:
+    """Shows the lines of set-up logs, each once. `log` is the one that is shown, and `position` how far."""
+
+    def __init__(self, view: SetupView) -> None:
+        self._view = view
+        self._attempt = 0
+        self.log: LogBytes | None = None
+        self.position = 0
+
+    def show_new(self, attempt: int, is_last: bool) -> None:
+        """Show new whole lines of this attempt; with `is_last`, also the rest."""
+        if attempt != self._attempt:
+            self._attempt, self.log, self.position = attempt, None, 0
+        self.log = self.log or self._view.locate(attempt)
+        if self.log is None:
+            return
+        new = b"".join(read_forward(self.log, self.position))
+        lines = new[: new.rfind(b"\n") + 1]
+        if lines or is_last:
+            self.position += len(lines)
+            self._view.show(lines, is_last)
+
+
 class Follower:
     """An iterator over the bytes of a growing log: each byte once, in order.
 
@@ -103,8 +126,7 @@ class Follower:
         self._lines = lines
         self._log: LogBytes | None = None
         self._position = 0
-        self._setup_log: LogBytes | None = None
-        self._setup_position = 0
+        self._setup = None if followed.setup is None else SetupReader(followed.setup)
         self._attempt = followed.attempt
         self.is_finished = False
         self._failing_since: float | None = None
@@ -166,7 +188,8 @@ class Follower:
     def _read(self, last: bool) -> Iterator[bytes]:
         """New bytes. `last`: the attempt is known to be over."""
         if self._log is None and self._attempt is not None:
-            self._show_setup(self._attempt, last)
+            if self._setup is not None:
+                self._setup.show_new(self._attempt, last)
             yield from self._open(self._attempt, last)
         elif self._attempt is not None and not self._followed.is_fixed:
             self._log = self._followed.locate(self._attempt, last) or self._log
@@ -179,39 +202,24 @@ class Follower:
         """Find the log of an attempt. The first log starts at its last lines, logs of later attempts at their
         beginning.
         """
-        log = self._followed.locate(attempt, last)
+        log, setup = self._followed.locate(attempt, last), self._setup
         data = b""
         if log is not None and self._lines is not None:
             start, data = read_tail(log, self._lines)
             self._position, self._lines = start + len(data), None
-        elif log is not None and log == self._setup_log:
-            self._position = self._setup_position  # the bytes before this position were already shown
+        elif log is not None and setup is not None and log == setup.log:
+            self._position = setup.position  # the bytes before this position were already shown
         elif log is not None and self._followed.begin_at is not None:
             self._position = self._followed.begin_at(log)
-        if log is not None and log != self._setup_log:
-            self._show_setup(attempt, True)  # show the rest of the set-up log before the log of the rank
+        if log is not None and setup is not None and log != setup.log:
+            setup.show_new(attempt, True)  # show the rest of the set-up log before the log of the rank
         self._log = log
         if data:
             yield last_states(data)
 
-    def _show_setup(self, attempt: int, last: bool) -> None:
-        """Show new whole lines of the set-up log."""
-        view = self._followed.setup
-        if view is None:
-            return
-        self._setup_log = self._setup_log or view.locate(attempt)
-        if self._setup_log is None:
-            return
-        new = b"".join(read_forward(self._setup_log, self._setup_position))
-        lines = new[: new.rfind(b"\n") + 1]
-        if lines or last:
-            self._setup_position += len(lines)
-            view.show(lines, last)
-
     def _go_to(self, attempt: int) -> None:
         self._followed.emit(Message(f"attempt {self._attempt} is over; following attempt {attempt}"))
         self._attempt, self._log, self._position, self._lines = attempt, None, 0, None
-        self._setup_log, self._setup_position = None, 0
 
     def _fail(self, error: GoferError) -> None:
         now = time.monotonic()

@@ -16,6 +16,7 @@ from gofer.core import run_layout as names
 from gofer.core.secrets.mask import MaskedPieces
 from gofer.errors import BackendError, CredentialError, GoferError, StoreError, UnknownName
 from gofer.model.ids import short_id
+from gofer.ops.logs.labelled_lines import LogLines
 from gofer.ops.logs.log_bytes import ServiceLog, StoredLog
 from gofer.ops.logs.log_copies import copy_service_logs
 from gofer.ops.logs.log_follow import SERVICE, Followed, OutageNotice, SetupView
@@ -73,8 +74,8 @@ class StoredLogs:
         show_setup: Callable[[bytes], None] | None,
         report: LiveReport | None = None,
     ) -> Followed:
-        """How the log is followed. `show_setup` gets the masked log of the set-up while it runs, and `report`
-        the run whenever the log is looked at.
+        """How the log is followed. `show_setup` gets the labelled lines of the set-up while it runs, and
+        `report` the run whenever the log is looked at.
         """
         store, run_id = self._session.runs_in(self._row.store), self._row.id
         rank, node = choice.rank, choice.node
@@ -86,18 +87,24 @@ class StoredLogs:
             log = choose(run_id, files, choice._replace(attempt=number)) if is_known else None
             return None if log is None else StoredLog(store, log.key)
 
-        def locate_setup(number: int) -> StoredLog | None:
-            setups = [log for log in list_logs(store, run_id, number) if log.kind == "setup"]
-            return next((StoredLog(store, log.key) for log in setups if log.node == (node or 0)), None)
-
         notice = OutageNotice(self._session.emit, "still following")
         watch = _FolderWatch(_RunWatch(self._session, self._row, notice, report), store)
-        view = SetupView(locate_setup, _masked(mask, show_setup)) if show_setup else None
+        view = self.setup_view(mask, show_setup, node=node or 0) if show_setup else None
 
         def attempts() -> Sequence[int]:
             return attempt_numbers(store, run_id)
 
         return Followed(attempts, locate, watch.is_over, self._session.emit, choice.attempt, view)
+
+    def setup_view(self, mask: SecretMask, show: Callable[[bytes], None], *, node: int = 0) -> SetupView:
+        """The set-up logs of a node; `show` gets their lines, masked and labelled."""
+        store, run_id = self._session.runs_in(self._row.store), self._row.id
+
+        def locate(attempt: int) -> StoredLog | None:
+            setups = [log for log in list_logs(store, run_id, attempt) if log.kind == "setup"]
+            return next((StoredLog(store, log.key) for log in setups if log.node == node), None)
+
+        return SetupView(locate, _labelled(mask, show))
 
 
 def choose(run_id: str, files: Sequence[LogFile], choice: LogChoice) -> LogFile | None:
@@ -251,13 +258,14 @@ class _FolderWatch:
         return ends and ends.size, self._store.head(f"{node}/{names.EXIT}") is not None
 
 
-def _masked(mask: SecretMask, show: Callable[[bytes], None]) -> Callable[[bytes, bool], None]:
-    """A function that shows pieces of a log with secrets masked."""
-    pieces = MaskedPieces(mask)
+def _labelled(mask: SecretMask, show: Callable[[bytes], None]) -> Callable[[bytes, bool], None]:
+    """A function that shows pieces of a set-up log as labelled lines with secrets masked."""
+    pieces, lines = MaskedPieces(mask), LogLines("setup")
 
-    def show_masked(data: bytes, is_last: bool) -> None:
-        known = pieces.add(data) + (pieces.rest() if is_last else b"")
-        if known:
-            show(known)
+    def show_labelled(data: bytes, is_last: bool) -> None:
+        shown = lines.add(pieces.add(data) + (pieces.rest() if is_last else b""))
+        shown += lines.rest() if is_last else b""
+        if shown:
+            show(shown)
 
-    return show_masked
+    return show_labelled

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from gofer.core.states import State
 from gofer.errors import GoferError
+from gofer.ops.logs.setup_log import SetupLog
 from gofer.ops.messages import NO_STATUS, LiveStatus
 from gofer.ops.runs.node_reports import progress
 from gofer.ops.runs.run_records import RunRecords
@@ -41,12 +42,21 @@ _WAIT = "waiting"
 class LiveReport:
     """Reports the status of runs through `session.emit`. For one thread.
 
-    With `until_started`, a run has no status once its command runs, because its log is shown then. A context
-    that ends the status.
+    With `until_started`, a run has no status once its command runs, because its log is shown then.
+    `show_setup` gets the lines of the set-up of a single run, for an operation that shows no log of it. A
+    context that ends the status.
     """
 
-    def __init__(self, session: Session, *, until_started: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        until_started: bool = False,
+        show_setup: Callable[[bytes], None] | None = None,
+    ) -> None:
         self._session = session
+        self._show_setup = show_setup
+        self._setup: SetupLog | None = None
         self._until_started = until_started
         self._shown = NO_STATUS
         self._state = ""
@@ -66,6 +76,9 @@ class LiveReport:
 
     def report(self, rows: Sequence[RunRow]) -> None:
         """The present status of these runs and groups, by the ledger. May ask the cluster, which blocks."""
+        if self._show_setup is not None and len(rows) == 1 and rows[0].kind == "run":
+            self._setup = self._setup or SetupLog(self._session, rows[0], self._show_setup)
+            self._setup.update(rows[0])
         if all(row.is_final for row in rows):
             self.end()
         elif len(rows) == 1 and rows[0].kind == "run":

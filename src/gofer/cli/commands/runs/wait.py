@@ -15,7 +15,7 @@ from gofer.cli.options import (
     target_option,
 )
 from gofer.cli.output.describe import failed_row_line
-from gofer.cli.output.follow import print_still_running
+from gofer.cli.output.follow import SetupLines, print_still_running
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, printable
 from gofer.cli.output.theme import themed
@@ -40,7 +40,7 @@ def run(**given: Any) -> int:
     with Session(target=given["target"], emit=print_message) as session:
         rows = choose_runs(session, given["runs"], given["filters"], target=given["target"])
         try:
-            with LiveReport(session) as live:
+            with LiveReport(session, show_setup=SetupLines().write) as live:
                 rows = wait(
                     session,
                     [row.id for row in rows],
