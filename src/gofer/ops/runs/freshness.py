@@ -11,11 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gofer.core.parallel import BackgroundCall
 from gofer.core.states import State
-from gofer.errors import ConfigError, CredentialError, GoferError
+from gofer.errors import ConfigError, CredentialError, GoferError, Unreachable
 from gofer.ops.messages import Hint, Warning
-from gofer.storage.base import OnDisk
 from gofer.text import format_duration
 from gofer.tracking.query import Filter, Query
 
@@ -57,6 +55,8 @@ class StaleRuns:
         """
         if self.limit_s is None or row.store in self._answers:
             return self._answers.get(row.store, True)
+        from gofer.storage.base import OnDisk  # `list runs` reads no store, and must stay instant
+
         is_here = isinstance(folder.store, OnDisk)
         self._answers[row.store] = is_here or (self.why(row) is None and _lists(folder, self.limit_s))
         if not self._answers[row.store]:
@@ -69,6 +69,8 @@ NOT_STALE = StaleRuns()
 
 def _lists(folder: RunFolder, limit_s: float) -> bool:
     """Whether the folder can be listed within the time. An error is raised again where the folder is read."""
+    from gofer.core.parallel import BackgroundCall  # loads threads, which `list runs` does not need
+
     try:
         BackgroundCall(lambda: folder.attempts).result(limit_s)
     except TimeoutError:
@@ -81,6 +83,11 @@ def _lists(folder: RunFolder, limit_s: float) -> bool:
 def target_key(row: RunRow) -> tuple[str, ...]:
     """One question to a cluster is about all runs with the same key."""
     return row.target, row.backend, row.store, row.origin
+
+
+def no_answer(name: str, limit_s: float) -> Unreachable:
+    """The error for a target or store that has not answered within a time limit."""
+    return Unreachable(f"`{name}` did not answer within {limit_s:g} s")
 
 
 def refresh_active(session: Session, *, limit_s: float | None = None) -> StaleRuns:

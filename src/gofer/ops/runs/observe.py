@@ -15,7 +15,7 @@ from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.model.run import Observation
 from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
-from gofer.ops.runs.freshness import target_key
+from gofer.ops.runs.freshness import no_answer, target_key
 from gofer.ops.runs.merged_status import settled
 from gofer.ops.submission.send import is_here
 from gofer.text import count_runs
@@ -122,11 +122,6 @@ class _Question:
     def _ask_in_thread(self) -> _Answer:
         with self._session.for_thread() as session:
             return _ask(session, self.rows)
-
-
-def no_answer(name: str, limit_s: float) -> Unreachable:
-    """The error for a target or store that has not answered within a time limit."""
-    return Unreachable(f"`{name}` did not answer within {limit_s:g} s")
 
 
 def by_backend(rows: Sequence[RunRow]) -> list[list[RunRow]]:

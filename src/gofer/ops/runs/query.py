@@ -15,9 +15,8 @@ from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.freshness import NOT_STALE, StaleRuns
+from gofer.ops.runs.freshness import NOT_STALE, StaleRuns, no_answer
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
-from gofer.ops.runs.observe import no_answer
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.target_views import page_of
 from gofer.ops.runs.why import WAITING, waiting_for
