@@ -14,8 +14,11 @@ from clusters.fixtures import ON_SLURM
 from clusters.fixtures import slurm as slurm
 from clusters.fixtures import slurm_site as slurm_site
 from clusters.slurm import Slurm
+from home import until
 from slurm.slurm_home import SlurmHome
 from terminal import Terminal, screen
+
+from gofer.text import format_time
 
 pytestmark = ON_SLURM
 
@@ -73,6 +76,14 @@ def test_a_target_that_is_silent_is_shown_as_of_its_last_answer_and_others_as_th
         assert "state" in shown.out and far in shown.out and LATE in shown.err
         assert json.loads(home.gofer("q", "--json", waiting).out)["stale"] == LATE
         assert "asking" not in listed.err + shown.err
+    # No command asks now: the program that waits in the background writes the answer down.
+    with home.session() as session:
+
+        def answered_at() -> float | None:
+            row = session.ledger.get(far)
+            return row and row.observed_at
+
+        until(lambda: format_time(answered_at()) != seen["observed_at"], "a later answer")
     gate.touch()
     assert {run["state"] for run in home.wait(far, near, waiting)} == {"succeeded"}
 

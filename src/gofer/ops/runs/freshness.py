@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 ANSWER_S = 3.0
 
 
+class NoAnswerYet(Unreachable):
+    """A target or store has not answered within the time in which a command must end."""
+
+    def __init__(self, name: str, limit_s: float) -> None:
+        super().__init__(f"`{name}` did not answer within {limit_s:g} s")
+
+
 class StaleRuns:
     """The targets that could not be asked: their runs are shown as the ledger has them. For one thread.
 
@@ -83,11 +90,6 @@ def _lists(folder: RunFolder, limit_s: float) -> bool:
 def target_key(row: RunRow) -> tuple[str, ...]:
     """One question to a cluster is about all runs with the same key."""
     return row.target, row.backend, row.store, row.origin
-
-
-def no_answer(name: str, limit_s: float) -> Unreachable:
-    """The error for a target or store that has not answered within a time limit."""
-    return Unreachable(f"`{name}` did not answer within {limit_s:g} s")
 
 
 def refresh_active(session: Session, *, limit_s: float | None = None) -> StaleRuns:
@@ -159,6 +161,10 @@ def _refresh(session: Session, rows: Sequence[RunRow] | None, limit_s: float | N
     _raise_unexpected(unanswered)
     for message in _warnings(unanswered):
         session.emit(message)
+    if any(isinstance(one.error, NoAnswerYet) for one in unanswered):
+        from gofer.ops.maintenance.late_answers import start  # rarely needed
+
+        start(session)
     return StaleRuns(unanswered, limit_s)
 
 

@@ -15,7 +15,7 @@ from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.model.run import Observation
 from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
-from gofer.ops.runs.freshness import no_answer, target_key
+from gofer.ops.runs.freshness import NoAnswerYet, target_key
 from gofer.ops.runs.merged_status import settled
 from gofer.ops.submission.send import is_here
 from gofer.text import count_runs
@@ -117,7 +117,7 @@ class _Question:
         try:
             return self._call.result(self._ends_at - time.monotonic())
         except TimeoutError:
-            raise no_answer(self.rows[0].target, self._limit_s) from None
+            raise NoAnswerYet(self.rows[0].target, self._limit_s) from None
 
     def _ask_in_thread(self) -> _Answer:
         with self._session.for_thread() as session:

@@ -15,7 +15,7 @@ from gofer.ops.files.results import CameHome, came_home
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
-from gofer.ops.runs.freshness import NOT_STALE, StaleRuns, no_answer
+from gofer.ops.runs.freshness import NOT_STALE, NoAnswerYet, StaleRuns
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.target_views import page_of
@@ -128,7 +128,7 @@ def _waiting(session: Session, row: RunRow, record: RunRecord | None, limit_s: f
     try:
         return BackgroundCall(ask_in_thread).result(limit_s)
     except TimeoutError:
-        return Waiting(f"its cluster cannot be asked: {no_answer(row.target, limit_s).message}")
+        return Waiting(f"its cluster cannot be asked: {NoAnswerYet(row.target, limit_s).message}")
 
 
 def _doing(session: Session, folder: RunFolder, row: RunRow, stale: StaleRuns) -> str | None:
