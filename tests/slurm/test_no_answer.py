@@ -94,11 +94,17 @@ def test_a_terminal_says_what_a_silent_command_waits_for(home: SlurmHome) -> Non
     with silent(home):
         quiet = Terminal(home.argv("abort", "-Q", run), cwd=home.folder, env=home.environ)
         terminal = Terminal(home.argv("why", run), cwd=home.folder, env=home.environ)
+        view = Terminal(home.argv("monitor"), cwd=home.folder, env=home.environ)
+        view.until(f"{LATE}; showing the state from ")
         assert terminal.until("asking `lab` for the state of 1 run, 3s").startswith("\rasking")
-    with quiet, terminal:
+    with quiet, terminal, view:
         assert terminal.end() == 0
         assert screen(terminal.shown)[0].startswith(f"{run[-6:]} ")
         assert "asking" not in "".join(screen(terminal.shown))
         assert quiet.end() == 0
         assert "asking" not in quiet.shown
+        view.until("1 cancelled; Ctrl-C")
+        view.interrupt()
+        assert view.end() == 0
+        assert not any("warning" in line for line in screen(view.shown))
     home.wait(run)

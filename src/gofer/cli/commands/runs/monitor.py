@@ -71,7 +71,8 @@ def _watch_all(session: Session, given: dict[str, Any]) -> int:
             view.show(rows, warnings)
             if not view.is_endless and all(row.is_final for row in rows):
                 return 0
-            least_s = _PAUSE_FACTOR * (time.monotonic() - began)
+            # A cluster that does not answer takes time only once, so that the others are not asked later.
+            least_s = 0.0 if warnings else _PAUSE_FACTOR * (time.monotonic() - began)
             QueueChanges(session, rows).sleep(max(_PAUSE_S, least_s), least_s=least_s)
     except KeyboardInterrupt:
         if view.is_endless:
