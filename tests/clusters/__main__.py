@@ -76,7 +76,18 @@ def _slurm_up(given: argparse.Namespace) -> None:
     print(f"# {', '.join(running.nodes)} are idle after {time.monotonic() - began:.1f} s")
     print("# partitions: gpu, short (5 minutes), spare (gives way to the others)")
     _slurm_env(given)
-    print("# try: srun -N 2 --gres=gpu:a100:2 sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'")
+    _write_project(given.dir, "lab", "{kind: slurm, partition: gpu, gpus_per_node: 4}")
+    print("gofer list nodes")
+    print("gofer submit -N 2 -n 4 -f sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'")
+    print("gofer list")
+
+
+def _write_project(cluster: Path, target: str, options: str) -> None:
+    """A project whose default target is the cluster, in the folder of the cluster. Prints how to enter it."""
+    project = cluster.absolute() / "project"
+    project.mkdir(exist_ok=True)
+    (project / "gofer.yaml").write_text(f"targets:\n  {target}: {options}\ntarget: {target}\n")
+    print(f"cd {shlex.quote(str(project))}    # its gofer.yaml has the target `{target}`")
 
 
 def _slurm_env(given: argparse.Namespace) -> None:
@@ -94,7 +105,11 @@ def _ssh_up(given: argparse.Namespace) -> None:
     running = ssh.up(given.dir, slurm=site, noise=noise)
     print(f"# {', '.join(running.lines)} answer; without `export`: ssh -F {shlex.quote(str(running.config))}")
     _ssh_env(given)
-    print("# try: ssh hostb hostname")
+    hosts = ", ".join(name for name in running.lines if name.startswith("host"))
+    _write_project(given.dir, "pool", f"{{kind: ssh, hosts: [{hosts}]}}")
+    print("gofer list nodes")
+    print("gofer submit -f hostname")
+    print("gofer list")
 
 
 def _ssh_env(given: argparse.Namespace) -> None:

@@ -46,6 +46,12 @@ def test_a_pending_run_is_explained_in_plain_words(home: SlurmHome) -> None:
     text = home.gofer("why", waiting).out
     assert text.startswith(f"{waiting[-6:]} waits: ")
     assert f"gofer abort {waiting[-6:]}" in text
+
+    def listed() -> list[str]:
+        return home.gofer("list", "--columns", "short,state,reason").out.splitlines()[1].split()
+
+    rows = [[waiting[-6:], "queued", reason] for reason in ("Resources", "Priority")]
+    until(lambda: listed() in rows, f"one of {rows}")
     stop(home, *holders, waiting)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from gofer.backends.base import Waiting
 from gofer.backends.scheduled import from_end
-from gofer.backends.slurm.facts import explain
+from gofer.backends.slurm.facts import explain, waiting
 from gofer.backends.slurm.status import exit_code_of, meaning_of
 from gofer.core.states import Reason, State
+from gofer.remote.api import QueuedJob
 from gofer.remote.slurm.status import expand
 
 # JOB STATE CODES of squeue(1) and sacct(1) of Slurm 22.05, and what later versions added.
@@ -134,3 +136,10 @@ def test_an_end_is_an_observation() -> None:
     )
     assert found is not None
     assert (found.state, found.attempts[0].state) == (State.FAILED, State.LOST)
+
+
+@pytest.mark.parametrize(("days", "is_shown"), [(0.5, True), (365, False)])
+def test_an_estimate_a_year_away_is_left_out(days: float, is_shown: bool) -> None:
+    at = days * 86400 + 5.0
+    job = QueuedJob("7", "PENDING", "Resources", "gpu", at, 0.0, 1.0, 0)
+    assert waiting(job, 5.0) == Waiting(explain("Resources"), 0, at if is_shown else None)

@@ -133,3 +133,8 @@ def test_a_group_with_failed_rows() -> None:
         FailedRow("r260921-140640-k9qd4x-18", "k9qd4x-18", {"lr": "0.1", "seed": "4"}, "lost", None),
     ]
     _check("query-group.txt", _facts(row, failed_rows=failed))
+
+
+def test_the_time_of_several_attempts_is_that_of_the_last() -> None:
+    shown = describe(_facts(a_run(), elapsed_s=2.0, attempts=3), now=NOW)
+    assert "elapsed    2.0s (attempt 3)\n" in shown

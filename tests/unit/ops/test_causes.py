@@ -138,7 +138,6 @@ def test_the_environment_of_the_project_has_the_module(project: OpsProject) -> N
 @pytest.mark.parametrize(
     ("reason", "steps"),
     [
-        ("rejected", ("gofer target show local", "gofer resubmit k9qd4x")),
         ("credential", ("gofer doctor -t local", "gofer resubmit k9qd4x")),
         ("node-failure", ("gofer resubmit k9qd4x", "gofer list nodes -t local")),
     ],
@@ -151,3 +150,15 @@ def test_failures_outside_of_the_command(project: OpsProject, reason: str, steps
 @pytest.mark.parametrize("tail", ["ls: pythn: something", "done: 3 files", "KeyError: 'a'", "404: not found"])
 def test_words_that_only_look_like_an_error_name_no_cause(project: OpsProject, tail: str) -> None:
     assert explain(project, tail).next == ("gofer logs k9qd4x", "gofer resubmit k9qd4x")
+
+
+def test_a_rejected_run_names_the_line_of_its_target(project: OpsProject) -> None:
+    (project.folder / "gofer.yaml").write_text("targets:\n  lab: {kind: local}\n")
+    row = project.add(make_record(target="lab"), state="failed", reason="rejected", detail="no partition")
+    session = project.open()
+    found = why(session, row)
+    assert found.words is not None and found.words.startswith(
+        "rejected: no partition; correct the target `lab` ("
+    )
+    assert "gofer.yaml:2), or what the run asks for" in found.words
+    assert found.next == ("gofer target show lab", "gofer resubmit k9qd4x")

@@ -174,7 +174,7 @@ class SlurmBackend(KeepsSecretsHere):
 
     def waiting(self, run: RunRef) -> Waiting | None:
         job = self._queued_job(run)
-        return None if job is None else facts.waiting(job)
+        return None if job is None else facts.waiting(job, time.time())
 
     def shell(
         self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None

@@ -80,6 +80,7 @@ _WHAT = (
     ("Jobs", "jobs"),
     ("Billing", "its budget"),
 )
+_FARTHEST_S = 300 * 86400.0
 _LIMIT = re.compile(r"(QOS|Assoc|Part)(Grp|Max|Min|Usage)?(\w*)")
 
 
@@ -180,11 +181,16 @@ def _state(word: str) -> str:
     return "free" if plain in _FREE else "mixed" if plain in _MIXED else "busy"
 
 
-def waiting(job: QueuedJob) -> Waiting | None:
-    """Why the run of a job waits; None for a run that does not wait."""
+def waiting(job: QueuedJob, now: float) -> Waiting | None:
+    """Why the run of a job waits; None for a run that does not wait.
+
+    Slurm takes a year for the length of jobs without a time limit, so an estimate that is nearly as far away
+    says nothing and is left out.
+    """
     if meaning_of(job.state).state not in (State.QUEUED, State.PAUSED, State.STARTING):
         return None
-    return Waiting(explain(job.reason), job.ahead, job.estimate)
+    is_known = job.estimate is not None and job.estimate - now < _FARTHEST_S
+    return Waiting(explain(job.reason), job.ahead, job.estimate if is_known else None)
 
 
 def shell(

@@ -82,7 +82,7 @@ def _lines(facts: RunDetails, now: float) -> list[tuple[str, str]]:
         ("submitted", _moment(row.submitted_at, now)),
         ("started", _moment(row.started_at, now)),
         ("ended", _moment(row.ended_at, now)),
-        ("elapsed", format_duration(facts.elapsed_s) if row.started_at is not None else ""),
+        ("elapsed", _elapsed(facts) if row.started_at is not None else ""),
         ("attempts", str(facts.attempts) if facts.attempts > 1 else ""),
         ("group", row.group_id or ""),
         ("values", _pairs(row.args)),
@@ -97,6 +97,11 @@ def _lines(facts: RunDetails, now: float) -> list[tuple[str, str]]:
         ("page", facts.page),
     ]
     return [(key, value) for key, value in lines if value]
+
+
+def _elapsed(facts: RunDetails) -> str:
+    last = f" (attempt {facts.attempts})" if facts.attempts > 1 else ""
+    return f"{format_duration(facts.elapsed_s)}{last}"
 
 
 def _nodes(row: RunRow) -> str:

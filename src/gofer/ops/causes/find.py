@@ -52,7 +52,10 @@ def _by_reason(run: FailedRun) -> Cause | None:
     """What helps against a failure outside of the command."""
     target = quote_word(run.row.target)
     if run.row.reason == Reason.REJECTED:
-        return Cause("", (f"gofer target show {target}", run.again))
+        node = run.session.settings.target_node(run.row.target)
+        place = f" ({node.place.where})" if node is not None and node.place.line is not None else ""
+        words = f"correct the target `{run.row.target}`{place}, or what the run asks for"
+        return Cause(words, (f"gofer target show {target}", run.again))
     if run.row.reason == Reason.CREDENTIAL:
         return Cause("", (f"gofer doctor -t {target}", run.again))
     if run.row.reason == Reason.SETUP:
