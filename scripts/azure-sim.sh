@@ -81,6 +81,7 @@ up)
 down)
     stop sim
     stop azurite
+    echo "# ended; its data stays in $folder until it is removed"
     ;;
 *) fail "azure-sim.sh takes up or down, not $action" '`make azure-sim`' ;;
 esac

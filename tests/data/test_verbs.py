@@ -41,6 +41,16 @@ def test_files_and_folders_are_distinguished(project: Project) -> None:
     assert (project.data / "x/one").read_text() + (project.data / "two").read_text() == "12"
 
 
+def test_ls_without_a_path_lists_the_mapped_folders(project: Project, tmp_path: Path) -> None:
+    assert [line.split()[-1] for line in project.gofer("ls").out.splitlines()] == ["data/", "output/"]
+    found = json.loads(project.gofer("ls", "--json").out)
+    assert found[0] == {"path": "data/", "size": None, "modified": None}
+    bare = tmp_path / "bare project"
+    bare.mkdir()
+    done = project.gofer("ls", cwd=bare)
+    assert (done.out, "`folders:` in gofer.yaml maps one" in done.err) == ("", True)
+
+
 def test_patterns_that_the_shell_left_alone(project: Project) -> None:
     for name in ("a.txt", "b.txt", "c.jpg", "deep/d.txt"):
         project.write(f"data/{name}", name)

@@ -56,12 +56,15 @@ def test_times_and_modes_are_those_of_the_run_in_rows_repeats_and_extracts(home:
 def test_an_extract_counts_what_submit_counted(home: Home) -> None:
     """Links to folders, too."""
     (home.folder / "data").mkdir()
-    (home.folder / "data" / "x").touch()
+    (home.folder / "data" / "x").write_text("x")
     (home.folder / "train").symlink_to("data")
     (home.folder / "x").symlink_to("data/x")
     message = home.gofer("submit", "--wait", "true").err
     assert "code: 3 files" in message
-    assert "3 code files in" in home.gofer("extract", "last", str(home.root / "out")).err
+    assert (
+        f"3 code files in {home.root / 'out' / 'code'}\n"
+        in home.gofer("extract", "last", str(home.root / "out")).err
+    )
 
 
 SHOW_IMPORT = "import mypkg; print(mypkg.__file__, mypkg.V)"

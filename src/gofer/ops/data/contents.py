@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from gofer.config.folders import folders_of
 from gofer.errors import KeyNotFound, UsageError
+from gofer.ops.data.places import data_target
+from gofer.ops.messages import Hint
 from gofer.storage.base import OnDisk, Signs
 from gofer.text import did_you_mean
 from gofer.transfer.packs.store import PackView
@@ -18,6 +21,7 @@ from gofer.transfer.packs.view import join
 
 if TYPE_CHECKING:
     from gofer.ops.data.places import StorePath
+    from gofer.ops.session import Session
     from gofer.storage.base import ObjectInfo
 
 
@@ -102,6 +106,16 @@ def address(place: StorePath, expires_s: float) -> str:
     if isinstance(place.store, OnDisk):
         return place.store.path(place.key).as_uri()
     raise UsageError(f"the store {place.store.url} has no URLs for single files")
+
+
+def list_folders(session: Session, target: str | None) -> Iterator[ListingEntry]:
+    """The mapped folders of a target, by name. Says how to map one when there is none."""
+    name = data_target(session.settings, target)
+    folders = folders_of(session.settings, name)
+    if not folders:
+        session.emit(Hint(f"no folder is mapped for `{name}`; `folders:` in gofer.yaml maps one"))
+    for one in sorted(folders):
+        yield ListingEntry(f"{one}/", "")
 
 
 def expand(place: StorePath) -> list[StorePath]:

@@ -11,7 +11,7 @@ import click
 from gofer.cli.options import Command, Flag, json_option, offers, quiet_option, target_option
 from gofer.cli.output.json_output import one_line
 from gofer.cli.output.screen import print_message, print_nothing, printable
-from gofer.ops.data.contents import expand, list_entries
+from gofer.ops.data.contents import expand, list_entries, list_folders
 from gofer.ops.data.places import resolve
 from gofer.ops.messages import Message
 from gofer.ops.session import Session
@@ -36,6 +36,8 @@ def run(**given: Any) -> int:
 
 
 def _entries(session: Any, given: dict[str, Any]) -> Iterator[ListingEntry]:
+    if not given["paths"]:
+        yield from list_folders(session, given["target"])
     for word in given["paths"]:
         for place in expand(resolve(session, word, given["target"])):
             yield from list_entries(place, recursive=given["recursive"])
@@ -75,7 +77,7 @@ command = Command(
     "ls",
     run,
     [
-        click.Argument(["paths"], nargs=-1, required=True, metavar="PATH…", shell_complete=offers("paths")),
+        click.Argument(["paths"], nargs=-1, metavar="PATH…", shell_complete=offers("paths")),
         target_option("The target whose folders to use", default_text="the project's default target"),
         Flag("-r --recursive", "All files below, instead of one level"),
         json_option("Print a JSON array of objects with path, size and modified"),
@@ -83,5 +85,6 @@ command = Command(
     ],
     help="List every path that begins with PATH: a file, the contents of a folder, and files and "
     "folders with a longer name. With a slash at the end of PATH, list only the contents of the "
-    "folder. Files in packs are listed too. `RUN:` and `RUN:path` mean the files of a run.",
+    "folder. Files in packs are listed too. `RUN:` and `RUN:path` mean the files of a run. Without PATH, "
+    "list the mapped folders.",
 )

@@ -1,4 +1,4 @@
-"""`gofer upload`, `gofer u`: data to where its mapped folder lies, or from one target to another."""
+"""`gofer upload`, `gofer u`: data to the store of its mapped folder, or from one target to another."""
 
 from __future__ import annotations
 

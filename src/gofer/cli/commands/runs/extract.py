@@ -56,12 +56,12 @@ def _words(given: dict[str, Any]) -> list[str]:
 def _extract(session: Session, row: RunRow, folder: Path, given: dict[str, Any]) -> Sequence[tuple[str, str]]:
     """Fill the folder of one run, and report what was written; the files that could not be copied."""
     done = extract(session, row, folder, force=given["force"])
-    for name in ("code", "log", "output"):
-        session.emit(Message(f"{_counted(getattr(done, f'{name}_files'), f'{name} file')} in {folder}"))
+    for name, below in (("code", "code"), ("log", "logs"), ("output", "outputs")):
+        count = _counted(getattr(done, f"{name}_files"), f"{name} file")
+        session.emit(Message(f"{count} in {folder / below}"))
     if done.kept_files:
-        session.emit(
-            Message(f"{_counted(done.kept_files, 'file')} that it wrote beside its code in {folder}")
-        )
+        words = f"{_counted(done.kept_files, 'file')} that it wrote beside its code"
+        session.emit(Message(f"{words} in {folder / 'files'}"))
     _print_each(session, "left out", done.left_out)
     return done.failed
 
