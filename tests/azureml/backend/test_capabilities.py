@@ -122,6 +122,10 @@ def test_pages(home: AzureHome) -> None:
     )
     run = home.submit("true")
     assert home.gofer("view", "portal", run).out.startswith(f"https://ml.azure.com/runs/{run}?{where}")
+    again = home.gofer("resubmit", run)
+    new = again.out.strip()
+    assert f"its page: https://ml.azure.com/runs/{new}?{where}" in again.err
+    home.gofer("abort", "-Q", "--grace", "0s", new)
 
 
 def test_a_shell_needs_a_run_that_runs(home: AzureHome, azure: Azure) -> None:

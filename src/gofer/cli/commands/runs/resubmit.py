@@ -21,6 +21,7 @@ from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.freshness import refresh_runs
+from gofer.ops.runs.target_views import page_of
 from gofer.ops.session import Session
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.resubmit import resubmit
@@ -60,6 +61,8 @@ def run(**given: Any) -> int:
                     f"{difference(one)}"
                 )
             )
+            if one.new.kind == "run" and (page := page_of(session, one.new)):
+                session.emit(Message(f"its page: {page}"))
             if given["continues"]:
                 session.emit(Message(continuation(one)))
         if given["as_json"]:
