@@ -94,11 +94,16 @@ def _script(command: list[str], here: Path) -> tuple[int, str] | None:
 
 
 def _mentions(path: Path, option: str) -> bool:
-    """Whether the text of the script has the option. Long ones may be written as names, as in a dataclass."""
+    """Whether the text of the script has the option. Long ones may be written as names, as in a dataclass.
+
+    True for a file that is no text: what a program reads is not known.
+    """
     try:
         with path.open("rb") as file:
             text = file.read(_SCRIPT_BYTES).decode("utf-8", "replace")
     except OSError:
+        return True
+    if "\0" in text:
         return True
     name = option.lstrip("-")
     if len(name) == 1:

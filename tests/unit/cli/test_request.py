@@ -106,12 +106,15 @@ def test_outputs_to_send_while_it_runs(words: tuple[str, ...], sync: tuple[str, 
         ("python missing.py -n 2", None),
         ("python -c pass -n 2", None),
         ("sort -n 2", None),
+        ("./program -n 2", None),
+        ("./program -c pass", None),
         ("python train.py", None),
     ],
 )
 def test_an_option_of_gofer_after_the_command_is_named(words: str, shown: str | None, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sys.argv)\n")
     (tmp_path / "lib").mkdir()
+    (tmp_path / "program").write_bytes(b"\x7fELF\0\0")
     (tmp_path / "lib/tool.py").touch()
     (tmp_path / "run.sh").write_text('python train.py "$@"\n')
     (tmp_path / "knows.py").write_text('parser.add_argument("--gpus")\nclass Args:\n    time_limit: str\n')

@@ -162,3 +162,17 @@ def test_a_rejected_run_names_the_line_of_its_target(project: OpsProject) -> Non
     )
     assert "gofer.yaml:2), or what the run asks for" in found.words
     assert found.next == ("gofer target show lab", "gofer resubmit k9qd4x")
+
+
+def test_a_file_that_only_this_machine_has(project: OpsProject) -> None:
+    (project.folder / "gofer.yaml").write_text("targets:\n  far: {kind: ssh, hosts: [box]}\n")
+    data = project.root / "data set"
+    data.mkdir()
+    for path, is_named in ((data / "a", False), (data, True)):
+        record = make_record(f"r261116-09123{int(is_named)}-k9qd4x", target="far", backend="ssh")
+        tail = [f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"]
+        first = failure(0, 1.0, tail=tail)
+        project.run_folder(record.id).exit("failed", reason="exit-code", exit_code=1, first_failure=first)
+        row = project.add(record, state="failed", reason="exit-code", exit_code=1)
+        words = why(project.open(), row).words or ""
+        assert (f"`{path}` is on this machine and not on the node; `folders:` in" in words) == is_named

@@ -21,6 +21,7 @@ _FINDERS: tuple[Callable[[FailedRun], Cause | None], ...] = (
     hardware.find_gpu_error,
     hardware.find_full_disk,
     missing_files.find_left_out,
+    missing_files.find_only_here,
     python.find_missing_module,
     programs.find_forbidden_program,
     programs.find_missing_program,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gofer.backends import registry
 from gofer.errors import SnapshotError
 from gofer.ops.causes.cause import Cause
 from gofer.ops.submission import code
@@ -62,6 +63,21 @@ def find_left_out(run: FailedRun) -> Cause | None:
             return found
     entries = (entry for module in modules for entry in left_out.entries if _is_module(entry, module))
     return next((_explain_entry(run, entry.path, entry) for entry in entries), None)
+
+
+def find_only_here(run: FailedRun) -> Cause | None:
+    """A file outside of the project that this machine has and the machine of the run has not."""
+    if registry.runs_here(run.row.backend):
+        return None
+    for line in run.lines:
+        for found in _MISSING.finditer(line):
+            path = (found["python"] or found["shell"] or "").strip()
+            if os.path.isabs(path) and run.record.id not in path and os.path.exists(path):
+                words = (
+                    f"`{path}` is on this machine and not on the node; `folders:` in gofer.yaml maps a folder"
+                )
+                return Cause(f"{words} into the run", ("gofer config edit --project", run.again))
+    return None
 
 
 def _survey(run: FailedRun, folder: Path) -> LeftOutReport | None:

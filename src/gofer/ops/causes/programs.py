@@ -99,7 +99,7 @@ def _uninstalled(run: FailedRun, name: str, place: str) -> Cause:
     other = {"python": "python3", "pip": "pip3"}.get(name)
     job = None if other is None else _replaced(run.job, name, other)
     if job is not None:
-        return Cause(f"the machine has no program `{name}`", (run.with_job(job),))
+        return Cause(f"most machines have `{other}`", (run.with_job(job),))
     is_here = locate(name, run.session.environ.get("PATH", os.defpath)) is not None
     where = " on the node, although this machine has it" if is_here else ""
     words = (
