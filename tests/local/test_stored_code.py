@@ -49,8 +49,8 @@ def put(home: Home, name: str, text: str) -> None:
     home.gofer("cp", "-Q", str(file), f"team:{PLACE}/{name}")
 
 
-def finish(home: Home, *words: str) -> dict[str, Any]:
-    done = home.gofer("submit", "-Q", "--wait", "--json", *words)
+def finish(home: Home, *words: str, status: int = 0) -> dict[str, Any]:
+    done = home.gofer("submit", "-Q", "--wait", "--json", *words, status=status)
     found: dict[str, Any] = json.loads(done.out)
     return found
 
@@ -98,3 +98,20 @@ def test_a_place_without_code_is_named(home: Home) -> None:
     both = home.gofer("submit", "--code", f"team:{PLACE}", "--no-code", "train.py", status=2).err
     assert "both say where the code is" in both
     assert home.gofer("list", "--json").out == "[]\n"
+
+
+def test_what_a_run_writes_beside_its_code_goes_back_to_the_store(home: Home) -> None:
+    script = "read n < ck/step || n=0; mkdir -p ck; echo $((n + 1)) > ck/step; [ $n -lt 2 ]"
+    put(home, "train.sh", f"#!/bin/sh\n{script}")
+    place = f"{{store: team, path: {PLACE}}}"
+    (home.folder / "job.yaml").write_text(
+        f"code: {place}\noutputs_to: {place}\nignore: [notes/]\ncommand: ./train.sh\n"
+    )
+    put(home, "notes/big", "is not code")
+    for step in ("1", "2", "3"):
+        run = finish(home, "--job", "job.yaml", status=1 if step == "3" else 0)
+        assert home.gofer("cat", f"team:{PLACE}/ck/step").out == f"{step}\n"
+    # The last one failed, and what it wrote is in the store nevertheless; so are the files of the run.
+    assert run["state"] == "failed"
+    assert home.gofer("cat", f"{run['id']}:ck/step").out == "3\n"
+    assert len(home.gofer("ls", f"team:{PLACE}/").out.splitlines()) == 3

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.config.arrays import Axes, check_columns, grid_of, read_grid, split_values
-from gofer.config.sections import JobFileSection, JobSection
+from gofer.config.sections import JobFileSection, JobSection, StorePlace
 from gofer.config.settings import Settings
 from gofer.config.yaml.decode import Decoder, check_text, excerpt, struct_type
 from gofer.config.yaml.document import read_document
@@ -48,6 +48,8 @@ class JobFile(NamedTuple):
     target: str | None
     axes: Axes
     code: str | None = None
+    outputs_to: StorePlace | None = None
+    ignore: tuple[str, ...] = ()
 
     @property
     def argv(self) -> tuple[str, ...] | None:
@@ -74,6 +76,8 @@ def read_job_file(path: Path) -> JobFile:
         target=values.get("target"),
         axes=_axes(values, document.entries, path.parent),
         code=None if values.get("code") is None else str(values["code"]),
+        outputs_to=values.get("outputs_to"),
+        ignore=tuple(values.get("ignore") or ()),
     )
 
 

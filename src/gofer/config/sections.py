@@ -273,6 +273,14 @@ class JobFileSection(JobSection, frozen=True, forbid_unknown_fields=True, kw_onl
         StorePlace | None,
         Meta(description="The code lies in a store and is taken from there, not from the project"),
     ] = None
+    outputs_to: Annotated[
+        StorePlace | None,
+        Meta(description="A folder of a store to which files that the command writes beside its code go"),
+    ] = None
+    ignore: Annotated[
+        Words | None,
+        Meta(description="Patterns of files that stay out of the code of this job, beyond those of settings"),
+    ] = None
     each: Annotated[
         dict[str, Words | Verbatim] | None,
         Meta(

@@ -6,6 +6,9 @@ LINK = "link"
 COPY = "copy"
 MOUNT = "mount"
 UPLOAD = "upload"
+# The name, among the folders of a run, of the working copy itself: what the command writes beside its code
+# goes to the store at the end.
+WORKING_COPY = "."
 # In the path of a folder, this stands for the id of the run, so that each run writes to its own place.
 RUN = "{run}"
 

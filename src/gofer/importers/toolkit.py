@@ -17,6 +17,7 @@ from gofer.errors import ConfigError, UsageError
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import read_foreign
 from gofer.importers.keys import Sheet, SheetKeys
+from gofer.importers.toolkit_code import import_work_folder
 from gofer.importers.toolkit_data import (
     copied_data,
     import_data,
@@ -169,14 +170,21 @@ def import_toolkit(draft: ImportDraft, path: Path, name: str | None = None) -> s
         entry["experiment"] = experiment.text("name") or ""
         experiment.carried("name", f"targets.{target}.experiment")
     entry |= _identity(experiment, target)
-    job = _job(draft, keys, target, _free_job(draft, experiment.text("job_name") or path.stem))
+    name_of_job = _free_job(draft, experiment.text("job_name") or path.stem)
+    job = _job(draft, keys, target, name_of_job)
     data = import_data(draft, keys, target)
+    job.update(import_work_folder(draft, keys, _store_of(data), f"jobs/{name_of_job}.yaml"))
     final = draft.number_target(target, {**entry, **data, **runs_facts(draft, keys)})
     keys.sheet.retarget(f"targets.{target}", f"targets.{final}")
     job["target"] = final
     draft.targets[final] = {**entry, **import_runs(draft, keys, final), **data}
     draft.settle(final)
     return final
+
+
+def _store_of(data: Entry) -> str | None:
+    store = data.get("store")
+    return store if isinstance(store, str) else None
 
 
 def _free_job(draft: ImportDraft, wanted: str) -> str:

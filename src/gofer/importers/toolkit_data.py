@@ -18,6 +18,7 @@ from gofer.importers.accounts import blob_store, runs_folder
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.keys import SheetKeys
 from gofer.importers.target_store import CodeArchive, choose_store
+from gofer.importers.toolkit_code import code_row, is_written
 
 _ROOT = "/tmp"
 # The copies of a machine are shared by its runs, so that those of one job find the link they would make.
@@ -34,9 +35,7 @@ link() {
 """
 
 _MODES = {"ro_mount": "mount", "rw_mount": "mount", "download": "copy", "upload": "upload"}
-_WRITTEN = ("rw_mount", "upload")
 _ROW = ("name", "datastore", "path", "mode")
-_SENT = "gofer sends the code of each run to the target's store by itself"
 _HOLE = re.compile(r"\$\{\{\s*([^{}]*?)\s*\}\}")
 
 
@@ -83,14 +82,10 @@ def _folder_names(parts: Sequence[str]) -> dict[str, str]:
 
 def place_rows(script: str, keys: SheetKeys) -> str:
     """The script with its `${{row}}` as they are in a run: `./row`, or `.` for the row that held the code."""
-    code = _code_row(keys)
+    code = code_row(keys)
     names = [row.text("name") for row in keys.rows("io")]
     places = {name: "." if name == code else f"./{safe_name(name)}" for name in names if name}
     return _HOLE.sub(lambda match: places.get(match[1], match[0]), script)
-
-
-def _code_row(keys: SheetKeys) -> str:
-    return keys.inner("synchronization").text("target") or ""
 
 
 def import_data(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
@@ -103,7 +98,7 @@ def import_data(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
 
 def _io(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     """Rows of inputs and outputs as folders; the file does not say where their datastores are."""
-    code, folders = _code_row(keys), dict[str, Entry]()
+    code, folders = code_row(keys), dict[str, Entry]()
     for row in keys.rows("io"):
         name, store = row.text("name"), row.text("datastore")
         if not name or not store:
@@ -115,9 +110,6 @@ def _io(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
             _unknown(draft, keys, row, name, store)
         else:
             folders[safe_name(name)] = _folder(row, store, f"targets.{target}.folders.{safe_name(name)}")
-    sync = keys.inner("synchronization")
-    sync.dropped("target", _SENT)
-    _ignore(draft, sync)
     return {"folders": dict(folders)} if folders else {}
 
 
@@ -136,7 +128,7 @@ def import_runs(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     taken = choose_store(draft, target, _written_place(draft, keys))
     if taken.is_beside_code:
         for row in keys.rows("io"):
-            if row.text("name") == _code_row(keys):
+            if row.text("name") == code_row(keys):
                 row.changed("datastore", f"targets.{target}.store", "runs are kept where the code lay")
     return taken.entry
 
@@ -151,7 +143,7 @@ def _held_code(draft: ImportDraft, row: SheetKeys, name: str) -> None:
     _drop(row, f"the code lay there, which gofer brings into the working folder itself: `{hole}` is `.`")
     draft.note(
         f"`{name}` of `io` held the code. A run works in a copy of its own: `{hole}` is `.` in the script. "
-        "What else lay there is not in a run, and of what a run writes `$GOFER_OUTPUT_DIR` is kept"
+        "What else lay there is not in a run"
     )
 
 
@@ -182,12 +174,12 @@ def _folder(row: SheetKeys, store: str, to: str) -> Entry:
 
 def _written_place(draft: ImportDraft, keys: SheetKeys) -> CodeArchive | None:
     """The row of the code, else one that jobs wrote to, of those whose store is known."""
-    code = _code_row(keys)
+    code = code_row(keys)
     known = [row for row in keys.rows("io") if draft.has_store(row.text("datastore") or "")]
     for row in known:
         if row.text("name") and row.text("name") == code:
             return CodeArchive(row.text("datastore") or "", f"{(row.text('path') or '').strip('/')}/code")
-    written = [row for row in known if row.text("name") and (row.text("mode") or "rw_mount") in _WRITTEN]
+    written = [row for row in known if row.text("name") and is_written(row)]
     return CodeArchive(written[0].text("datastore") or "") if written else None
 
 
@@ -200,9 +192,6 @@ def _storage(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:
     wanted = storage.text("datastore_name") or storage.text("account_name") or target
     store = blob_store(draft, storage, wanted)
     storage.changed("datastore_name", f"stores.{store}", "the name of the store")
-    experiment.dropped("workdir", "a run works in a copy of its own code; `$GOFER_OUTPUT_DIR` is kept")
-    experiment.dropped("sync_code", _SENT)
-    _ignore(draft, experiment)
     found = copied_data(keys)
     if not found:
         for key in ("copy_data", "data_dir", "data_subdir"):
@@ -219,12 +208,3 @@ def _folders(keys: SheetKeys, store: str, target: str, found: Sequence[ToolkitCo
     keys.changed("data_dir", to, f"on the node {where} beside the code; the set-up lets {links} lead there")
     keys.changed("data_subdir", to, f"each is a folder of its own: {where}")
     return {one.folder: {"store": store, "path": one.path, "mode": "copy"} for one in found}
-
-
-# -- both
-
-
-def _ignore(draft: ImportDraft, keys: SheetKeys) -> None:
-    folders = [part.strip().strip("/") for part in (keys.text("ignore_dir") or "").split(";")]
-    draft.add_ignore([f"{folder}/" for folder in folders if folder])
-    keys.changed("ignore_dir", "ignore", "patterns as in `.gitignore`")

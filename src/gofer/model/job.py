@@ -84,6 +84,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     the second word of the command. `shell`: the run is there to be entered, so a target that opens shells
     only on request gets the request. `after` are runs of the same target that have to end first. `code` is
     the URL of the folder in a store that the code came from; None for code of a folder of this machine.
+    `ignore` are patterns of files that stay out of the code, beyond those of the settings. The name `.` in
+    `folders` is the working copy: what the command writes beside its code goes to that place of a store.
     """
 
     command: tuple[str, ...]
@@ -117,6 +119,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     shell: bool = False
     after: tuple[RunDependency, ...] = ()
     code: str | None = None
+    ignore: tuple[str, ...] = ()
 
     @property
     def starts_once(self) -> bool:

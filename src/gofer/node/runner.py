@@ -372,7 +372,10 @@ class Node:
         """Finish the mapped folders, and add the result to the outcome, which also names what was written
         beside the copy. Files that could not be sent make the run fail.
         """
-        problem = self._folders.finish(self._event_log.note, started=self._running is not None)
+        is_sent = self._folders.sends_working_copy and self._running is not None
+        written = self._keeper.list_written() if is_sent and self._keeper is not None else []
+        started = self._running is not None
+        problem = self._folders.finish(self._event_log.note, started=started, written=written)
         found = found.with_detail("; ".join(self._folders.notes))
         if self._running is not None:
             new = beside_copy.list_names(self.task.code) - self._beside

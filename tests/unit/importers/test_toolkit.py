@@ -47,7 +47,8 @@ def test_a_job_of_the_first_format(shop: Shop) -> None:
     assert written["stores"] == {
         "my-store": {"url": "az://box", "account": "acct", "key": "${secret:my-store-key}"}
     }
-    assert written["ignore"] == ["out/", "tmp/"]
+    assert "ignore" not in written
+    assert tree(plan, "first-try.yaml")["ignore"] == ["out/", "tmp/"]
     assert any("add `subscription_id`, `resource_group` and `workspace`" in note for note in plan.notes)
     assert not any("`az://`" in note for note in plan.notes)
     found = fates(plan)
@@ -169,6 +170,9 @@ def test_a_row_without_a_store_names_the_store_to_add_and_its_users(shop: Shop) 
     assert "the script names it" not in far
 
 
+UNSYNCHRONISED = TOOLKIT_1.replace('"sync_code": true', '"sync_code": false')
+
+
 def test_the_row_that_held_the_code_is_the_working_folder(shop: Shop) -> None:
     text = TOOLKIT_2.replace('"name": "data"', '"name": "workdir"').replace(
         '"target": "data"', '"target": "workdir"'
@@ -183,7 +187,32 @@ def test_the_row_that_held_the_code_is_the_working_folder(shop: Shop) -> None:
     assert found["io[0].name"].outcome is KeyOutcome.DROPPED
     assert "`${{workdir}}` is `.`" in found["io[0].path"].why
     (note,) = [one for one in plan.notes if "held the code" in one]
-    assert "`$GOFER_OUTPUT_DIR` is kept" in note
+    assert "What else lay there is not in a run" in note
+    assert "outputs_to" not in tree(plan, "sweep.yaml")
+    shop.put("job.json", text.replace('"ro_mount"', '"rw_mount"'))
+    assert tree(shop.plan("job.json"), "sweep.yaml")["outputs_to"] == {"store": "blob", "path": "me/data"}
+    shop.put("gofer.yaml", "")
+    assert "outputs_to" not in tree(shop.plan("job.json"), "sweep.yaml")
+
+
+@pytest.mark.parametrize("is_synchronised", [True, False])
+def test_what_a_job_writes_in_its_work_dir_stays_there(shop: Shop, is_synchronised: bool) -> None:
+    shop.put("job.json", TOOLKIT_1 if is_synchronised else UNSYNCHRONISED)
+    plan = shop.plan("job.json")
+    job, place = tree(plan, "first-try.yaml"), {"store": "my-store", "path": "me/code"}
+    assert job["outputs_to"] == place
+    assert job.get("code") == (None if is_synchronised else place)
+    found = fates(plan)
+    assert found["experiment.workdir"].to == "jobs/first-try.yaml: outputs_to"
+    assert found["experiment.sync_code"].to == ("" if is_synchronised else "jobs/first-try.yaml: code")
+
+
+def test_a_work_dir_that_is_the_whole_container_is_named(shop: Shop) -> None:
+    shop.put("job.json", UNSYNCHRONISED.replace('"me/code"', '"/"'))
+    plan = shop.plan("job.json")
+    assert not {"code", "outputs_to"} & set(tree(plan, "first-try.yaml"))
+    assert "name a folder of it" in fates(plan)["experiment.workdir"].why
+    assert "as `code` of the job" in fates(plan)["experiment.sync_code"].why
 
 
 def test_runs_are_kept_where_the_code_lay(shop: Shop) -> None:

@@ -332,8 +332,8 @@ def service_folders(
     found: list[FolderBinding] = []
     for at, (name, folder) in enumerate(folders.items()):
         place = place_of(folder.store)
-        # Other modes, and folders in other stores, are left to the agent.
-        if place is not None and folder.mode in _MODES:
+        # Other modes, folders in other stores, and the working copy, are left to the agent.
+        if place is not None and folder.mode in _MODES and name != folder_modes.WORKING_COPY:
             port = f"folder_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
             # Two names may differ only in characters that a port cannot have.
             taken = any(binding.port == port for binding in found)

@@ -367,7 +367,7 @@ def _replace_or_fill(text: str, holder: Any, node: Any, value: Any) -> list[_Edi
 
 def _into_flow(text: str, node: Any, value: Any) -> _Edit:
     at = node.end_mark.index - 1
-    before = text[:at].rstrip()
+    before = text[:at].rstrip(" \n")
     comma = "" if before.endswith((",", "{", "[")) else ", "
     return _Edit(len(before), at, f"{comma}{to_flow(value)[1:-1]}")
 

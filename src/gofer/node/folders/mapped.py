@@ -4,13 +4,14 @@ afterwards.
 `./<name>` in the working copy is the folder: a link to the person's own folder (`link`), to the run's view of
 a copy that all runs on the machine share (`copy`), or to a mount (`mount`), or a folder whose files go to the
 store at the end (`upload`). Where a service has provided the folder itself, it is a link to the service's
-folder, whatever the mode.
+folder, whatever the mode. The folder `.` is the working copy: what the command wrote beside its code goes to
+the store at the end.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Set
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from gofer.core import folder_modes, private_folder
 from gofer.core.code import trees
@@ -91,6 +92,7 @@ class MappedFolders:
         self._mounts: Dict[str, Mount] = {}
         self._private: Optional[PrivateMounts] = None
         self._seen: Dict[str, ObjectVersions] = {}
+        self._written: List[str] = []
         self.notes: List[str] = []
 
     def bring(self, event: Event, keep_on: Callable[[int], bool]) -> None:
@@ -113,8 +115,9 @@ class MappedFolders:
         path = os.path.join(self._code, name)
         mode = folder["mode"]
         if mode == folder_modes.UPLOAD:
-            _check_free(path, name)
-            os.makedirs(path, exist_ok=True)
+            if name != folder_modes.WORKING_COPY:
+                _check_free(path, name)
+                os.makedirs(path, exist_ok=True)
             self._seen[name] = self._read_versions(name, keep_on)
             return
         if mode == folder_modes.LINK:
@@ -258,12 +261,19 @@ class MappedFolders:
 
     # -- after the command
 
-    def finish(self, event: Event, *, started: bool) -> Optional[str]:
+    @property
+    def sends_working_copy(self) -> bool:
+        """Whether `finish` sends what the command wrote beside its code."""
+        return folder_modes.WORKING_COPY in self._folders
+
+    def finish(self, event: Event, *, started: bool, written: Sequence[str] = ()) -> Optional[str]:
         """Send files and release everything. Blocks. A sentence about what could not be sent, or None.
 
-        Nothing is uploaded when the command was never started. A request to stop at once ends the upload.
+        `written` are the files of the working copy to send. Nothing is uploaded when the command was never
+        started. A request to stop at once ends the upload.
         """
         problems = []
+        self._written = [name for name in written if os.path.isfile(os.path.join(self._code, name))]
         for name, folder in self._folders.items():
             progress = FolderProgress(event, name, folder["mode"])
             words = None
@@ -272,7 +282,8 @@ class MappedFolders:
             elif folder["mode"] == folder_modes.UPLOAD and started:
                 words = self._upload(name, progress)
             if words:
-                problems.append(f"the files in `{name}` were not sent to {_address(folder)}: {words}")
+                what = "new files" if name == folder_modes.WORKING_COPY else f"files in `{name}`"
+                problems.append(f"the {what} were not sent to {_address(folder)}: {words}")
         self.release()
         return "; ".join(problems) or None
 
@@ -293,7 +304,8 @@ class MappedFolders:
 
     def _upload(self, name: str, progress: FolderProgress) -> Optional[str]:
         path = os.path.join(self._code, name)
-        left = upload.list_files(path)
+        is_copy = name == folder_modes.WORKING_COPY
+        left = upload.FolderListing(self._written, []) if is_copy else upload.list_files(path)
         if left.others:
             progress.report("left out", names=left.others[:5], count=len(left.others))
         if not left.files:
@@ -313,7 +325,7 @@ class MappedFolders:
                 if isinstance(error, cancellable_task.WorkStopped)
                 else str(error)
             )
-            return f"{words}; {self._keep(path, name)}"
+            return words if is_copy else f"{words}; {self._keep(path, name)}"
         progress.report("uploaded")
         return None
 
@@ -341,14 +353,15 @@ class MappedFolders:
             progress.receive(message)
             return
         replaced, beside = list(message["replaced"]), list(message["beside"])
+        shown = _address(self._folders[name]) if name == folder_modes.WORKING_COPY else name
         if replaced:
             progress.report("replaced", names=replaced[:_MOST_NAMES], count=len(replaced))
-            words = f"replaced {_listed(replaced)} of `{name}` in the store"
+            words = f"replaced {_listed(replaced)} of `{shown}` in the store"
             self.notes.append(f"{words}, which had other contents")
         if beside:
             progress.report("kept beside", names=beside[:_MOST_NAMES], count=len(beside))
             stayed = _listed([one for one, _ in beside])
-            words = f"{stayed} of `{name}` changed in the store during the run, and was not replaced"
+            words = f"{stayed} of `{shown}` changed in the store during the run, and was not replaced"
             self.notes.append(
                 f"{words}; the version of this run is {_listed([other for _, other in beside])}"
             )

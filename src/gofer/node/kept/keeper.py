@@ -162,6 +162,12 @@ class FileKeeper:
             self._carrier = FileCarrier(self._carried_copy(carries), spared)
             self._has_carried = True
 
+    def list_written(self) -> List[str]:
+        """The files that the command has written beside its code so far, whatever their size."""
+        now = working_copy.scan(self._task.code)
+        found = rules.choose(self._rules, now, working_copy.compare(self._before, now))
+        return [one.path for one in (*found.outputs, *found.others) if not one.is_folder]
+
     def _write_record(self) -> None:
         if self._keeping.record is None:
             return

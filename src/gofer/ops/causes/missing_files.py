@@ -82,7 +82,7 @@ def find_only_here(run: FailedRun) -> Cause | None:
 
 def _survey(run: FailedRun, folder: Path) -> LeftOutReport | None:
     job, session = run.record.job, run.session
-    source = code.Source(folder, workdir=job.workdir, include=job.include)
+    source = code.Source(folder, workdir=job.workdir, include=job.include, ignore=job.ignore)
     choice = code.choose_files(session, source, run.record.target, job.folders)
     try:
         return survey(folder, cache_dir=session.paths.cache_dir, choice=choice).left_out

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.project import CHOSEN, GIT, UV_WORKSPACE
 from gofer.config.target_provider import files_with_credentials
+from gofer.core.folder_modes import WORKING_COPY
 from gofer.core.secrets import secret_files
 from gofer.core.secrets.secret_files import MOST_BYTES, looks_like_secret
 from gofer.errors import CheckFailed, UsageError
@@ -79,7 +80,7 @@ def choose_code_folder(session: Session, given: Path | None) -> Chosen:
 class Source(NamedTuple):
     """The folder to send, why it is the project (see `gofer.config.project`), and the folder in it where
     the command was typed. `include` are patterns, relative to that folder, of ignored files to send. `url` is
-    that of code that lies in a store.
+    that of code that lies in a store. `ignore` are patterns of files to leave out.
     """
 
     folder: Path
@@ -87,6 +88,7 @@ class Source(NamedTuple):
     workdir: str = "."
     include: tuple[str, ...] = ()
     url: str | None = None
+    ignore: tuple[str, ...] = ()
 
     @classmethod
     def of_project(cls, session: Session) -> Source:
@@ -200,10 +202,10 @@ def _announce_reading(session: Session) -> Callable[[int, int], None]:
 def choose_files(session: Session, source: Source, target: str, without: Iterable[str]) -> SnapshotChoice:
     """The choice of files by the settings and the command line; see `take`."""
     settings, base = session.settings, "" if source.workdir == "." else source.workdir
-    mapped = [os.fsdecode(escape(os.fsencode(name))) for name in without]
+    mapped = [os.fsdecode(escape(os.fsencode(name))) for name in without if name != WORKING_COPY]
     private = (*_own_files(session.paths, source.folder), *_credentials(session, source.folder), *mapped)
     include = Includes.of((settings.include, ""), (source.include, base))
-    return SnapshotChoice(private, settings.ignored(target), include)
+    return SnapshotChoice(private, (*settings.ignored(target), *source.ignore), include)
 
 
 def _own_files(paths: Paths, folder: Path) -> list[str]:

@@ -22,6 +22,7 @@ from gofer.storage.base import Delegates, OnDisk
 
 if TYPE_CHECKING:
     from gofer.config.folders import MappedFolder
+    from gofer.config.sections import StorePlace
     from gofer.ops.session import Session
     from gofer.storage.base import Store
 
@@ -45,6 +46,15 @@ def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFol
                 )
             )
     return folders
+
+
+def working_copy(session: Session, place: StorePlace) -> dict[str, JobFolder]:
+    """The working copy as a folder whose new files go to the place of a store. UnknownName without such a
+    store.
+    """
+    url = session.settings.store(place.store).url
+    path = place.path.strip("/")
+    return {folder_modes.WORKING_COPY: JobFolder(store=url, path=path, mode=folder_modes.UPLOAD)}
 
 
 def _is_folder_itself(folder: JobFolder) -> bool:
@@ -149,6 +159,11 @@ def _spec(
         spec = store.node_spec(lent, expires_s=expires_s, write=write, identity=identity)
         rest = folder.path[len(lent) :].strip("/")
         return {**spec, "prefix": "/".join(one for one in (spec.get("prefix", ""), rest) if one)}
+    if name == folder_modes.WORKING_COPY:
+        raise CheckFailed(
+            f"`outputs_to` is in {store.url}, which runs cannot reach",
+            hint="name a store whose URL begins with `file://`, `az://` or `s3://`",
+        )
     raise CheckFailed(
         f"the folder `{name}` is in {store.url}, which runs cannot reach",
         hint="map it to a store whose URL begins with `file://`, `az://` or `s3://`; without a `mode:`, a "

@@ -16,6 +16,7 @@ from gofer.config.jobs import JobFlags
 from gofer.core.code.manifest import ManifestError, differences, load, read_packs
 from gofer.core.code.packs import read_object
 from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
+from gofer.core.folder_modes import WORKING_COPY
 from gofer.core.run_layout import function_key, git_key, stdin_key, times_key
 from gofer.core.states import State
 from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
@@ -160,7 +161,8 @@ def _code_folder(session: Session, record: RunRecord, target: str, *, same_code:
         return None
     if record.job.code is None or same_code:
         return Path(record.code.folder)
-    return stored_code.bring(session, record.job.code, target)
+    without = (*session.settings.ignored(target), *record.job.ignore)
+    return stored_code.bring(session, record.job.code, target, without)
 
 
 def _draft_adopted(session: Session, row: RunRow, record: RunRecord, target: str) -> Draft:
@@ -188,6 +190,7 @@ def _job(session: Session, record: RunRecord, target: Target) -> Job:
         mapped_folders.check(session, record.job.folders, local=registry.runs_here(target.kind))
         return record.job
     folders = mapped_folders.of_target(session, target.name, local=registry.runs_here(target.kind))
+    folders |= {name: one for name, one in record.job.folders.items() if name == WORKING_COPY}
     job = msgspec.structs.replace(record.job, folders=folders)
     return job if job.function is None else with_python(job, registry.capabilities_of(target))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,19 +47,21 @@ def url_of(session: Session, word: str, target: str) -> str:
     return "/".join(part for part in (place.store.url.rstrip("/"), place.key) if part)
 
 
-def bring(session: Session, url: str, target: str) -> Path:
-    """The folder on this machine with the code of the URL as it is now. Blocks; calls the store.
+def bring(session: Session, url: str, target: str, ignored: Sequence[str]) -> Path:
+    """The folder on this machine with the code of the URL as it is now, without files that fit a pattern of
+    `ignored`. Blocks; calls the store.
 
     Asks the person before very much is brought. CheckFailed when a part cannot be brought, KeyNotFound when
     the store has nothing there.
     """
     place = resolve(session, url, target)
     mark = hashlib.sha256(url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    mapped = [f"/{name}/" for name in folders_of(session.settings, target)]
     cache = session.paths.cache_dir / _CACHE
     cache.mkdir(parents=True, exist_ok=True)
     folder = cache / mark / (place.key.rpartition("/")[2] or "code")
     with _alone(cache / "lock"):
-        _bring(session, place, folder, target)
+        _bring(session, place, folder, (*_NEVER_CODE, *mapped, *ignored))
     return folder
 
 
@@ -74,14 +76,12 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def _bring(session: Session, place: StorePath, folder: Path, target: str) -> None:
+def _bring(session: Session, place: StorePath, folder: Path, without: tuple[str, ...]) -> None:
     # Most submissions bring no code, and start faster without what copies it.
     from gofer.ops.data import data
     from gofer.ops.data.steps import go
     from gofer.transfer import TransferOptions
 
-    mapped = [f"/{name}/" for name in folders_of(session.settings, target)]
-    without = (*_NEVER_CODE, *mapped, *session.settings.ignored(target))
     step = data.bring(place, folder, TransferOptions(exclude=without, delete=True))
     progress = TransferProgress()
     _check_extent(session, place, step, progress)

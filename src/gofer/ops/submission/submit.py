@@ -163,13 +163,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
         session.emit(Warning(f"{warning}"))
     target = settings.target(settings.choose_target(request.target, file.target if file else None))
     request, sbatch = batch_script.describe(session, request, target.kind)
-    flags = request.flags
-    job = _build_job(request, file, settings, target)
-    _note_unused(session, flags, job)
-    submitting_shell.check_words(job.command)
-    _check_lengths(job)
-    after = dependencies.read_dependencies(session, request.after, target)
-    job = msgspec.structs.replace(job, sbatch=sbatch, shell=request.shell, after=after)
+    job = msgspec.structs.replace(_describe(session, request, file, target), sbatch=sbatch)
     root = _choose_code(session, request, file, target.name)
     folder, job = root.path, msgspec.structs.replace(job, code=root.url)
     local = registry.runs_here(target.kind)
@@ -178,10 +172,10 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     job = own_launcher.recognise(entry_point.check(session, job, folder=folder, local=is_here))
     batch_script.name_missing(session, job, target=target.name, kind=target.kind)
     folders = mapped_folders.of_target(session, target.name, local=local)
+    if file is not None and file.outputs_to is not None:
+        folders |= mapped_folders.working_copy(session, file.outputs_to)
     job = msgspec.structs.replace(job, folders=folders, include=request.include)
     left_out.check(session, job)
-    if request.stdin is not None:
-        job = msgspec.structs.replace(job, stdin=len(request.stdin))
     draft = place_job(session, target, job)
     own_launcher.check(session, job, draft.layout, one_machine=local)
     own_launcher.note(session, job, draft.layout, folder)
@@ -200,6 +194,21 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     )
 
 
+def _describe(session: Session, request: SubmitRequest, file: JobFile | None, target: Target) -> Job:
+    """The job by the flags, the job file and the settings, before its code and its folders are known."""
+    job = _build_job(request, file, session.settings, target)
+    _note_unused(session, request.flags, job)
+    submitting_shell.check_words(job.command)
+    _check_lengths(job)
+    return msgspec.structs.replace(
+        job,
+        shell=request.shell,
+        after=dependencies.read_dependencies(session, request.after, target),
+        ignore=file.ignore if file is not None else (),
+        stdin=None if request.stdin is None else len(request.stdin),
+    )
+
+
 def _choose_code(session: Session, request: SubmitRequest, file: JobFile | None, target: str) -> Chosen:
     """The folder with the code; code that lies in a store is brought to this machine."""
     if not request.code or request.code_folder is not None:
@@ -210,7 +219,8 @@ def _choose_code(session: Session, request: SubmitRequest, file: JobFile | None,
     if word is None:
         return choose_code_folder(session, None)
     url = stored_code.url_of(session, word, target)
-    return Chosen(stored_code.bring(session, url, target), "", url)
+    without = (*session.settings.ignored(target), *(file.ignore if file is not None else ()))
+    return Chosen(stored_code.bring(session, url, target, without), "", url)
 
 
 def _build_job(request: SubmitRequest, file: JobFile | None, settings: Settings, target: Target) -> Job:
@@ -384,7 +394,8 @@ def _name_secret_files(sent: SentCode, private: RunSecrets) -> SentCode:
 
 
 def _source(draft: Draft, folder: Path) -> code.Source:
-    return code.Source(folder, draft.code_reason, draft.job.workdir, draft.job.include, draft.job.code)
+    job = draft.job
+    return code.Source(folder, draft.code_reason, job.workdir, job.include, job.code, job.ignore)
 
 
 def _recorded(

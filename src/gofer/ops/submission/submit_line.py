@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from gofer.model.run import RunRecord
 
 # Fields of a job whose option has another name, or that have no option. The current folder, the target, the
-# script and the settings determine the latter again: the work folder, mapped folders, the options of a batch
-# script, and two limits of kept files.
+# script, the job file and the settings determine the latter again: the work folder, mapped folders, the
+# options of a batch script, ignored files, and two limits of kept files.
 RENDERED_APART = frozenset(
     {
         *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
         *("env", "tags", "time_limit_s", "stdin", "function", "keep_group", "keep_most", "shell", "after"),
+        "ignore",
     }
 )
 
