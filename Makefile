@@ -54,7 +54,7 @@ test: check ready ## checks and the tests of gofer; as root it installs the Debi
 test-all: check ready ## everything that `make test` runs, all conformance columns, and the tests of simulators, benches and drills
 	@bash scripts/apt-packages.sh
 	@bash scripts/test-services.sh
-	@PYTHONPATH=tests $(PY) -m clusters k8s build
+	@PYTHONPATH=tests $(PY) -m clusters k8s build --simulated 1 --kueue
 	@$(if $(NOT_ROOT),echo 'not root: the tests marked `root` are left out',:)
 	@echo 'the tests marked `torch` are left out; `make test-torch` runs them'
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m "not torch $(NOT_ROOT)" $(ARGS)
@@ -137,7 +137,7 @@ k8s-build: ready ## build the programs of the test cluster k8s, once for this us
 	@PYTHONPATH=tests $(PY) -m clusters k8s build $(ARGS)
 
 .PHONY: k8s-up
-k8s-up: ready ## start a real Kubernetes in .clusters/k8s
+k8s-up: ready ## start a real Kubernetes in .clusters/k8s; ARGS="--nodes 5 --simulated 1000 --kueue"
 	@bash scripts/apt-packages.sh
 	@PYTHONPATH=tests $(PY) -m clusters k8s up $(ARGS)
 

@@ -14,7 +14,10 @@ from clusters.errors import ClusterError
 from clusters.k8s import cluster as k8s
 from clusters.k8s.faults import FAULTS, heal
 from clusters.k8s.images import image_store
+from clusters.k8s.kueue import kueue, start_kueue
 from clusters.k8s.programs import programs
+from clusters.k8s.simulated_nodes import add_simulated_nodes, kwok
+from clusters.k8s.steps import step
 from clusters.ssh_conf import NOISY, Noise
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -66,6 +69,14 @@ def _parser() -> argparse.ArgumentParser:
     third.add_argument("verb", choices=["build", "up", "down", "env", "fault", "heal", "scale"])
     third.add_argument("--dir", type=Path, default=K8S_FOLDER, help="where it lives")
     third.add_argument("--nodes", type=int, default=k8s.NODES, help="how many nodes `up` and `scale` start")
+    third.add_argument(
+        "--simulated",
+        type=int,
+        default=0,
+        metavar="N",
+        help="kwok, for N nodes of `up` that are only simulated",
+    )
+    third.add_argument("--kueue", action="store_true", help="Kueue too")
     third.add_argument("fault", nargs="*", metavar="WORD NAME", help="a fault, and what it happens to")
     return parser
 
@@ -123,13 +134,27 @@ def _ssh_down(given: argparse.Namespace) -> None:
 
 def _k8s_build(given: argparse.Namespace) -> None:
     print(f"# the programs are in {programs()}, the images in {image_store()}")
+    if given.simulated:
+        print(f"# kwok is in {kwok()}")
+    if given.kueue:
+        print(f"# Kueue is in {kueue()}")
 
 
 def _k8s_up(given: argparse.Namespace) -> None:
     image_store()
+    if given.simulated:
+        kwok()
+    if given.kueue:
+        kueue()
     began = time.monotonic()
     running = k8s.up(given.dir, nodes=given.nodes)
     print(f"# {', '.join(running.nodes)} are ready after {time.monotonic() - began:.1f} s")
+    if given.simulated:
+        with step(f"add {given.simulated} simulated nodes"):
+            add_simulated_nodes(running, given.simulated)
+    if given.kueue:
+        with step("start Kueue"):
+            start_kueue(running)
     _k8s_env(given)
     print("# try: kubectl get nodes")
 
