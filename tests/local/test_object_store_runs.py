@@ -159,7 +159,7 @@ def test_all_runs_are_found_everywhere(home: ObjectStoreHome, stores: str) -> No
     assert {single, group} <= set(listed.out.split('"'))
     row = other.view(f"{group[-6:]}-1")
     assert (row["state"], row["exit_code"]) == ("failed", 2)
-    assert "no run has an id" in other.gofer("q", "r999999", status=2).err
+    assert "no run has the id or the name" in other.gofer("q", "r999999", status=2).err
 
 
 def test_sync_patterns_are_sent_while_the_run_runs(home: ObjectStoreHome) -> None:
@@ -253,12 +253,12 @@ def test_what_cannot_be_kept_at_once_is_kept_later(tmp_path: Path, azurite: Azur
     unsent, log = home.queue_home / "unsent", home.queue_home / "supervisor.log"
     unsent.write_text("a file in the way of the folder")
     flag.touch()
-    until(lambda: "could not be kept" in log.read_text(), "the word that the files could not be kept")
+    until(lambda: "could not be saved" in log.read_text(), "the word that the files could not be saved")
     assert home.view(run_id)["state"] == "running"
     unsent.unlink()
     assert str(unsent / run_id) in home.wait(run_id)[0]["detail"]
     assert (unsent / run_id / "attempts/1/node-0/rank-0.log").read_text() == "one\ntwo\n"
-    assert log.read_text().count("could not be kept") == 1
+    assert log.read_text().count("could not be saved") == 1
 
 
 def by_sas(root: Path, account: Account, container: str, endpoint: str) -> ObjectStoreHome:

@@ -350,7 +350,7 @@ def test_singularity_and_its_quota(doctor: DoctorSetup) -> None:
     found = doctor.check("eus")
     assert found["target eus virtual cluster"]["status"] == "ok"
     image = found["target eus image"]
-    assert image["status"] == "warn" and "image_version" in image["hint"]
+    assert image["status"] == "ok" and "default image" in image["detail"]
     doctor.write(f"{SINGULARITY.replace('ND40', 'Singularity.ND40')}, image_version: pytorch")
     assert not {"target eus image", "target eus instance type"} & doctor.check("eus").keys()
     assert found["target eus quota"]["detail"] == "0 of 32 used in the tier premium, eastus, southcentralus"

@@ -78,7 +78,7 @@ def test_a_service_that_does_not_answer_is_named(act: OlderToolHome) -> None:
     finally:
         act.azure.admin("DELETE", "/faults")
     assert "warning: the service of `aml` was not asked" in done.err
-    assert "no run has an id" in done.err
+    assert "no run has the id or the name" in done.err
 
 
 def test_every_verb_works_on_a_job_that_was_adopted(act: OlderToolHome) -> None:
@@ -300,7 +300,7 @@ def test_the_words_of_the_document_on_a_folder_without_a_project(older_home: Old
     """Nothing about Azure happens where no file speaks of it."""
     shutil.rmtree(older_home.folder / "aux_data", ignore_errors=True)
     done = older_home.gofer("q", "e2fc7", status=2)
-    assert "no run has an id" in done.err
+    assert "no run has the id or the name" in done.err
     assert "warning" not in done.err
 
 
