@@ -251,7 +251,7 @@ def test_stopping_the_watching_leaves_the_run_alone(act: OlderToolHome) -> None:
     )
     assert watching.stderr is not None
     result = ""
-    while "the service knows it" not in result:
+    while "running" not in result:
         line = watching.stderr.readline().decode()
         assert line, result
         result += line

@@ -145,7 +145,8 @@ class LogReader:
         log in the store, the service's log comes at the end.
         """
         if self._is_adopted:
-            yield from self._mask.stream(Follower(self._service.followed(choice), lines=lines))
+            followed = self._service.followed(choice, report)
+            yield from _noted(self._mask.stream(Follower(followed, lines=lines)), report)
             return
         self._refuse_group()
         is_empty = True
@@ -160,10 +161,8 @@ class LogReader:
         followed = stored.followed(choice, self._mask, None if show_setup is None else show, report)
         if since is not None:
             followed = followed._replace(begin_at=self.lines_since(since).begin_at)
-        for piece in self._mask.stream(Follower(followed, lines=lines)):
+        for piece in _noted(self._mask.stream(Follower(followed, lines=lines)), report):
             is_empty = is_empty and not piece
-            if piece and report is not None:
-                report.note_output()
             yield piece
         if is_empty and choice.may_be_the_services:
             yield from self._from_service(choice, self._all_of)
@@ -240,6 +239,14 @@ def tail_of(log: LogBytes, lines: int, mask: SecretMask) -> bytes:
     """The last lines of a log as a terminal would show them, with secrets masked."""
     start, end = read_tail(log, lines)
     return last_states(mask.clean_after(read_before(log, start, mask.margin), end))
+
+
+def _noted(pieces: Iterator[bytes], report: LiveReport | None) -> Iterator[bytes]:
+    """The pieces. The report learns of each before it is shown, so that the live line is gone by then."""
+    for piece in pieces:
+        if piece and report is not None:
+            report.note_output()
+        yield piece
 
 
 def fetch_records(folder: RunFolder, destination: Path) -> list[Path]:

@@ -156,16 +156,16 @@ class ServiceLogs:
         name = None if service is None else choose_name(service.native_logs(self._row.id), rank)
         return None if service is None or name is None else ServiceLog(service, self._row.id, name)
 
-    def followed(self, choice: LogChoice) -> Followed:
+    def followed(self, choice: LogChoice, report: LiveReport | None = None) -> Followed:
         """How the log is followed. The service is called at growing intervals while nothing is new. A service
-        that cannot be reached is reported once, and called again.
+        that cannot be reached is reported once, and called again. `report` gets the run after each call.
         """
         notice = OutageNotice(self._session.emit, SERVICE.words)
-        watch = _RunWatch(self._session, self._row, notice)
+        watch = _RunWatch(self._session, self._row, notice, report)
         return Followed(
             lambda: [1],
             lambda attempt, is_over: self.find(choice.rank),
-            lambda attempt: watch.ask(),
+            lambda attempt: watch.ask_and_report(),
             self._session.emit,
             patience=SERVICE,
             is_fixed=False,  # the service may later have a log that is more useful
@@ -215,6 +215,11 @@ class _RunWatch:
             self._notice.report(error)
         self.row = self._session.ledger.get(self.row.id) or self.row
         return self.row.is_final
+
+    def ask_and_report(self) -> bool:
+        is_over = self.ask()
+        self.report()
+        return is_over
 
     def report(self) -> None:
         """Report the run as it was at the last answer."""

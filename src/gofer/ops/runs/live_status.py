@@ -42,9 +42,9 @@ _WAIT = "waiting"
 class LiveReport:
     """Reports the status of runs through `session.emit`. For one thread.
 
-    With `until_started`, a run has no status once its command runs, because its log is shown then.
-    `show_setup` gets the lines of the set-up of a single run, for an operation that shows no log of it. A
-    context that ends the status.
+    With `until_started`, a run has no status once its command has written output, because its log is shown
+    then. `show_setup` gets the lines of the set-up of a single run, for an operation that shows no log of
+    it. A context that ends the status.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LiveReport:
         self._until_started = until_started
         self._shown = NO_STATUS
         self._state = ""
-        self._hidden_states: tuple[str, ...] = (State.RUNNING.value,) if until_started else ()
+        self._hidden_states: tuple[str, ...] = ()
         self._reason = ""
         self._ahead: int | None = None
         self._asked_of: tuple[str, str] | None = None
@@ -89,9 +89,8 @@ class LiveReport:
     def note_output(self) -> None:
         """The log of the run has begun: the ledger may not know for some seconds that the command runs."""
         if self._until_started:
-            if self._state in _BEFORE_LOG:
-                later = _BEFORE_LOG[_BEFORE_LOG.index(self._state) :]
-                self._hidden_states = (*later, State.RUNNING.value)
+            later = _BEFORE_LOG[_BEFORE_LOG.index(self._state) :] if self._state in _BEFORE_LOG else ()
+            self._hidden_states = (*later, State.RUNNING.value)
             self.end()
 
     def end(self) -> None:
@@ -105,7 +104,7 @@ class LiveReport:
 
     def _of_run(self, row: RunRow) -> LiveStatus:
         self._state = row.state
-        if self._until_started and row.state == State.RUNNING:
+        if self._hidden_states and row.state == State.RUNNING:
             self._hidden_states = (State.RUNNING.value,)  # a later attempt waits again
         if row.state in self._hidden_states:
             return NO_STATUS
