@@ -21,7 +21,6 @@ from gofer.ops.runs.run_origin import settings_of_definition, settings_of_run
 from gofer.storage.base import Delegates, OnDisk, OnMachine
 from gofer.storage.open import open_store
 from gofer.transport.machine import LocalMachine
-from gofer.transport.ssh import reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,6 +194,8 @@ class Connections:
         return self._backends[key]
 
     def _context(self, target: Target, store_url: str, placement: str) -> BackendContext:
+        from gofer.transport.ssh import reach  # slow to load, and only runs on other machines need it
+
         store, capabilities = self.store(store_url), registry.capabilities_of(target)
         login = registry.find(target.kind).login(target.options, _ssh_host(store_url))
         machine = LocalMachine() if login is None else reach(login, target.name)

@@ -35,7 +35,7 @@ def test_the_default_profile_is_the_persons_own(home: Home, az: Program, tmp_pat
     assert not (home.path / "azure").exists()
     home.gofer("logout")
     assert show(home)["user"] is None
-    assert "nobody was signed in" in home.gofer("logout").err
+    assert "not signed in to the profile" in home.gofer("logout").err
 
 
 def test_profiles_stand_side_by_side(home: Home, az: Program, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import os
 import re
 import stat
@@ -189,6 +188,8 @@ def _mark_of_queue(queue_home: str) -> str:
 
 
 def _mark(owner: str) -> str:
+    import hashlib  # slow to load, and `copy_name` does without
+
     return hashlib.sha256(os.fsencode(owner)).hexdigest()[:8]
 
 
