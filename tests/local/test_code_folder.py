@@ -33,12 +33,15 @@ def test_the_repository_goes_along_and_the_command_starts_where_it_was_typed(hom
     done = home.gofer("submit", "-f", "python", "train.py", cwd=repo / "exp")
     assert "from the root" in done.out
     assert "code: my repo/ (git), in exp/: 2 files" in done.err
+    # Code that the store has already is not described.
+    assert "code: " not in home.gofer("submit", "true", cwd=repo).err
     # At the top of the project the line names no folder.
-    assert "code: 2 files" in home.gofer("submit", "true", cwd=repo).err
+    (repo / "new").write_text("new")
+    assert "code: 3 files" in home.gofer("submit", "true", cwd=repo).err
     # A file of gofer's between the two is nearer.
     (repo / "exp" / "deep").mkdir()
     (repo / "exp" / "gofer.yaml").write_text("")
-    (repo / "exp" / "deep" / "x").write_text("")
+    (repo / "exp" / "deep" / "x").write_text("deep")
     done = home.gofer("submit", "--wait", "ls", "..", cwd=repo / "exp" / "deep")
     assert "code: exp/ (gofer.yaml), in deep/: 3 files" in done.err
 
@@ -46,6 +49,7 @@ def test_the_repository_goes_along_and_the_command_starts_where_it_was_typed(hom
 def test_one_folder_can_be_chosen(home: Home, repo: Path) -> None:
     alone = home.gofer("submit", "-f", "ls", cwd=repo / "exp", env={"LC_ALL": "C"})
     assert "common" not in alone.out
+    (repo / "exp" / "train.py").write_text("print('alone')\n")
     done = home.gofer(
         "submit", "-f", "--code-folder", ".", "sh", "-c", "ls; ls ../common", cwd=repo / "exp", status=None
     )
@@ -58,13 +62,13 @@ def test_one_folder_can_be_chosen(home: Home, repo: Path) -> None:
 def test_a_folder_that_git_ignores_and_a_repository_of_the_home_folder(home: Home, repo: Path) -> None:
     (repo / ".gitignore").write_text("scratch/\n")
     (repo / "scratch").mkdir()
-    (repo / "scratch" / "a.py").write_text("")
+    (repo / "scratch" / "a.py").write_text("scratch")
     assert "code: 1 file," in home.gofer("submit", "true", cwd=repo / "scratch").err
     # The repository of dotfiles: its root is the home folder.
     user = Path(home.environ["HOME"])
     subprocess.run(["git", "init", "-q", str(user)], check=True)
     (user / "work").mkdir()
-    (user / "work" / "a.py").write_text("")
+    (user / "work" / "a.py").write_text("work")
     (user / "private.txt").write_text("")
     assert "code: 1 file," in home.gofer("submit", "true", cwd=user / "work").err
     # A home folder inside of the repository.
@@ -84,6 +88,7 @@ def test_a_member_of_a_uv_workspace_brings_its_siblings(home: Home) -> None:
     done = home.gofer("submit", "-f", "ls", "../two", cwd=root / "libs" / "one")
     assert "pyproject.toml" in done.out
     assert "code: space/ (uv workspace), in libs/one/: 4 files" in done.err
+    (root / "libs" / "left-out" / "pyproject.toml").write_text("[project]\nname = 'alone'\n")
     assert "code: 1 file," in home.gofer("submit", "true", cwd=root / "libs" / "left-out").err
 
 
@@ -93,7 +98,7 @@ def test_many_files_outside_of_the_folder_need_a_confirmation(home: Home, repo: 
         (repo / "many" / str(number)).touch()
     refused = home.gofer("submit", "true", cwd=repo / "exp", status=None)
     assert refused.status != 0
-    assert "(git) holds at least 20,0" in refused.err
+    assert "(git) contains at least 20,0" in refused.err
     assert (
         "`gofer submit --code-folder .` sends only this folder, `--code-folder ..` the whole" in refused.err
     )
@@ -157,7 +162,7 @@ def test_more_than_a_gibibyte_outside_of_the_folder_is_refused(home: Home, repo:
     with (repo / "large").open("wb") as file:
         file.truncate((1 << 30) + 1)
     refused = home.gofer("submit", "true", cwd=repo / "exp", status=1)
-    assert "(git) holds at least 1 file, 1.0 GiB, outside of `exp`: nothing was sent" in refused.err
+    assert "(git) contains at least 1 file, 1.0 GiB, outside of `exp`: nothing was sent" in refused.err
 
 
 def test_a_large_code_folder_is_reported(home: Home, repo: Path) -> None:
@@ -202,7 +207,7 @@ def test_large_code_is_named_by_its_biggest_folders_and_files(home: Home) -> Non
         with open(home.folder / "src" / "models" / f"part-{number}", "wb") as file:
             file.truncate(400_000)
     assert (
-        "that is large; the biggest folders are `src/models/` 57.2 MiB\n" in home.gofer("submit", "true").err
+        "large snapshot; the biggest folders are `src/models/` 57.2 MiB\n" in home.gofer("submit", "true").err
     )
     with open(home.folder / "weights", "wb") as file:
         file.truncate(1_000_000)
