@@ -51,7 +51,7 @@ def test_a_script_that_slurm_refuses_is_refused(home: Home) -> None:
     (home.folder / "dos.sh").write_text("#!/bin/bash\r\n#SBATCH -N 1\r\necho\r\n")
     (home.folder / "bad.sh").write_text("#!/bin/bash\n#SBATCH --time=soon\necho\n")
     assert "Windows line ends" in home.gofer("submit", "dos.sh", status=1).err
-    assert "`--time=soon` is no time" in home.gofer("submit", "bad.sh", status=2).err
+    assert "`--time=soon` is not a time" in home.gofer("submit", "bad.sh", status=2).err
     assert "`sbatch` needs a script" in home.gofer("submit", "sbatch", "-N", "1", status=2).err
 
 

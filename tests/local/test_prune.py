@@ -315,7 +315,7 @@ def test_what_is_left_of_a_run_whose_record_is_gone_goes_after_a_day(home: Home)
     assert pruned(home, *NOW, "--runs")["items"] == []
     age(home.store)
     assert kinds(pruned(home, *NOW)) == [] and kinds(pruned(home, *NOW, "--runs")) == ["run remains"]
-    assert list((home.store / "runs").iterdir()) == []
+    assert list((home.store / "runs").glob("*")) == []
 
 
 def test_an_empty_folder_of_a_removal_that_was_killed_goes(home: Home) -> None:
