@@ -174,7 +174,7 @@ def test_submit_ssh_on_a_terminal_enters_once_it_runs(home: Home) -> None:
     home.configure("targets: {big: {kind: local, gpus: 2}}")
     blocker = home.submit("-t", "big", "-n", "2", "sleep", "600")
     with terminal(home, "-t", "big", "-n", "1", "submit", "ssh") as shell:
-        shell.until("waits: it needs 1 GPU (0 of 2 free)")
+        shell.until("it needs 1 GPU (0 of 2 free)")
         home.gofer("abort", blocker)
         shell.until("`exit` leaves, and the run continues")
         shell.type("echo dev=$CUDA_VISIBLE_DEVICES.\nexit\n")

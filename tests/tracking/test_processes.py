@@ -23,13 +23,13 @@ PREAMBLE = f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
 from pathlib import Path
-from types import SimpleNamespace
 from unit.tracking.build import group, run
+from gofer.core.states import State
+from gofer.model.run import Observation
 from gofer.tracking.ledger import Ledger
 path, me = Path(sys.argv[1]), sys.argv[2]
 def seen(run_id, state):
-    return SimpleNamespace(run_id=run_id, state=state, reason=None, detail=None, exit_code=None,
-        started_at=None, ended_at=None, elapsed_s=None, attempts=())
+    return Observation(run_id=run_id, state=State(state))
 print("ready", flush=True)
 sys.stdin.readline()
 """
