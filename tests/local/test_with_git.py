@@ -91,7 +91,10 @@ def test_tox_gets_a_repository_where_the_build_asks_git(home: Home) -> None:
         assert "a small git repository is sent too (`--with-git`), since tox hides" in done.err
     done = home.gofer("submit", "--wait", "sh", "-c", "ls tox.ini; git describe", status=None)
     assert (done.status, "tox hides" in done.err) == (128, False)
-    assert "`gofer submit --with-git` sends a small one along" in home.gofer("why", "last").out
+    text = home.gofer("why", "last").out
+    assert "the run has no git repository: `gofer submit --with-git` sends a small one" in text
+    line = text.split("next:\n")[1].splitlines()[0].strip()
+    assert line == "gofer submit -t local --with-git sh -c 'ls tox.ini; git describe'"
     (home.folder / "pyproject.toml").unlink()
     assert "tox hides" not in home.gofer("submit", "--wait", "tox", status=None).err
     tox.rename(tox.with_name("dvc"))

@@ -23,7 +23,7 @@ _UNREACHED = re.compile(
 )
 
 # git, setuptools-scm, GitPython and DVC in a folder without a repository.
-_NO_REPOSITORY = re.compile(
+NO_REPOSITORY = re.compile(
     r"not a git repository|setuptools[-_]scm was unable to detect version|InvalidGitRepositoryError"
     r"|you are not inside of a Git repository"
 )
@@ -44,7 +44,7 @@ def advise(task: Task, place: NodePlace, lines: Sequence[str], built: Optional[s
 def _without_repository(task: Task, lines: Sequence[str]) -> Optional[str]:
     """Advice for a command that asked git, where the code is from a repository that stayed behind."""
     is_behind = task.origin.get("commit") and not task.origin.get("git")
-    if not is_behind or not any(_NO_REPOSITORY.search(line) for line in lines):
+    if not is_behind or not any(NO_REPOSITORY.search(line) for line in lines):
         return None
     return "the run has no git repository: `gofer submit --with-git` sends a small one"
 

@@ -151,9 +151,7 @@ def test_without_a_login_in_one_tenant_the_other_tenant_works(tenants: TwoTenant
     refused = tenants.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
     assert "`gofer login --profile customer`" in refused.err
     assert "succeeded" in tenants.home.gofer("q", ours).out
-    assert (
-        "not signed in to the profile `customer`" in tenants.home.gofer("-c", "theirs", "logout").err
-    )
+    assert "not signed in to the profile `customer`" in tenants.home.gofer("-c", "theirs", "logout").err
     tenants.home.gofer("-c", "theirs", "login", "--tenant", THEIR_TENANT)
     assert tenants.home.wait(theirs)[0]["state"] == "succeeded"
 

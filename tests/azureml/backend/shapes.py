@@ -78,7 +78,7 @@ def _words() -> list[Shape]:
             {"tags": {"team": "x", "ünï": hostile}},
             {"tags": {"team": "x", "ünï": hostile, "gofer": "0.1.0"}},
         ),
-        Shape("hostile-command", {}, {"command": ("echo", "a'b")}, {"description": "echo \"a'b\""}),
+        Shape("hostile-command", {}, {"command": ("echo", "a'b")}, {"description": 'echo "a\'b"'}),
         Shape("long-command", {}, {"command": long}, {"description": f"python {'x' * 2000}"[:1000]}),
         Shape("experiment", {"experiment": "my exp/1"}, {}, {"experiment_name": "my-exp-1"}),
         Shape(

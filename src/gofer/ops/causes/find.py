@@ -24,6 +24,7 @@ _FINDERS: tuple[Callable[[FailedRun], Cause | None], ...] = (
     missing_files.find_only_here,
     python.find_missing_module,
     programs.find_forbidden_program,
+    programs.find_missing_repository,
     programs.find_missing_program,
     python.find_exception,
 )

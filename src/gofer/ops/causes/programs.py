@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gofer.core.command.programs import locate
+from gofer.node.failure_advice import NO_REPOSITORY
 from gofer.ops.causes.cause import Cause
 from gofer.ops.submission.entry_point import likely_programs
 from gofer.text import closest, quote_word
@@ -68,6 +69,15 @@ def find_forbidden_program(run: FailedRun) -> Cause | None:
         if path is not None and not os.access(run.session.folder / path, os.X_OK):
             return Cause(f"`{path}` is not executable", (f"chmod +x {quote_word(path)} && {run.again}",))
     return None
+
+
+def find_missing_repository(run: FailedRun) -> Cause | None:
+    """A command that needs the git repository of the project, which stayed behind. The reason says so."""
+    code = run.record.code
+    if code is None or not code.commit or code.git or not any(NO_REPOSITORY.search(one) for one in run.lines):
+        return None
+    record = msgspec.structs.replace(run.record, code=msgspec.structs.replace(code, git=True))
+    return Cause("", (run._replace(record=record).with_job(run.job),))
 
 
 def find_missing_program(run: FailedRun) -> Cause | None:
