@@ -17,6 +17,7 @@ from gofer.core import files, node_request, run_layout
 from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome, decode
 from gofer.core.queue_home import make_folder
+from gofer.core.retry import backoff, retry, retry_if
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ _SAVED = (
 )
 _COLUMNS = ("seq", "id", "request", "row", "args", "priority", "cancel_grace_s", *_SAVED)
 _AS_JSON = ("args", "attempts", "gpus", "agents")
+_BUSY_TIMEOUT_S = 30.0
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (id TEXT PRIMARY KEY, body TEXT NOT NULL);
@@ -354,9 +356,9 @@ def _inode(path: str) -> int | None:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+    db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
     try:
-        db.execute("PRAGMA journal_mode = WAL")
+        _use_wal(db)
         db.execute("PRAGMA synchronous = FULL")
         found = db.execute("PRAGMA user_version").fetchone()[0]
         if found > _VERSION:
@@ -372,3 +374,16 @@ def _connect(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """SQLite's busy timeout does not apply to this change, which the first connections to a new file make at
+    the same time.
+    """
+    pauses = retry_if(lambda error: "locked" in str(error), backoff(0.01, factor=1.0))
+    retry(
+        lambda: db.execute("PRAGMA journal_mode = WAL"),
+        errors=sqlite3.OperationalError,
+        pause_s=pauses,
+        patience_s=_BUSY_TIMEOUT_S,
+    )

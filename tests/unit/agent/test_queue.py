@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gofer.core.node_request import decode
-from gofer.queue.database import OWN_GRACE, Queue
+from gofer.queue.database import OWN_GRACE, Queue, QueueFile
 
 
 @pytest.fixture
@@ -138,3 +139,16 @@ def test_a_schema_with_bytes_that_are_no_text_is_damage(queue: Queue) -> None:
 def test_the_file_is_private(queue: Queue) -> None:
     assert Path(queue.path).stat().st_mode & 0o777 == 0o600
     assert Path(queue.queue_home).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_new_queue_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "queue.db")
+    maker = sqlite3.connect(path, isolation_level=None)
+    maker.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(lambda: QueueFile(path).open().close())
+        with pytest.raises(TimeoutError):
+            opened.result(timeout=0.5)
+        maker.execute("ROLLBACK")
+        assert opened.result(timeout=60) is None
+    maker.close()
