@@ -104,7 +104,7 @@ class Upgrade:
         assert ended["counts"] == {"succeeded": 1, "cancelled": 1}
         again = json.loads(newer.gofer("resubmit", "-Q", "--json", "--failed", group).out)[0]
         (ended,) = newer.wait(again["id"])
-        assert ended["state"] == "succeeded"
+        assert ended["state"] == "succeeded", ended
 
     def test_a_run_that_ended_is_submitted_again(self, pair: Pair) -> None:
         older, newer, _ = pair
