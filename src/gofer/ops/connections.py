@@ -119,6 +119,8 @@ class Connections:
         by_login = entry.url.startswith("az://") and not (entry.options.key or entry.options.sas)
         target, login = self._login_to(entry.url)
         if login is not None:
+            from gofer.transport.ssh import reach  # slow to load, and only other machines need it
+
             reach(login, target)  # the store then names the target in its errors
         own = self._session.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
@@ -194,7 +196,7 @@ class Connections:
         return self._backends[key]
 
     def _context(self, target: Target, store_url: str, placement: str) -> BackendContext:
-        from gofer.transport.ssh import reach  # slow to load, and only runs on other machines need it
+        from gofer.transport.ssh import reach  # slow to load, and only other machines need it
 
         store, capabilities = self.store(store_url), registry.capabilities_of(target)
         login = registry.find(target.kind).login(target.options, _ssh_host(store_url))
