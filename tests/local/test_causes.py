@@ -123,6 +123,23 @@ def test_the_line_names_the_folder_where_it_has_to_be_typed(home: Home, folder: 
     assert type_line(home, line, home.root) == "succeeded"
 
 
+def test_a_command_of_several_lines_can_be_pasted(home: Home, folder: Path) -> None:
+    fail(home, folder, "sh", "-c", "echo 'a\tb'\ncat ../.env\n")
+    shown = home.gofer("why", "last", cwd=folder).out.partition("next:\n  ")[2]
+    line, _, rest = shown.partition("\n  gofer logs ")
+    assert rest and line.startswith("gofer submit ")
+    assert type_line(home, line, folder) == "succeeded"
+    assert home.log("last") == "a\tb\nKEY=********\n"
+
+
+def test_a_group_says_the_cause_of_its_example(home: Home, folder: Path) -> None:
+    words = ["--each", "f=../.env,main.py", "cat", "{f}"]
+    group = home.gofer("submit", "-Q", "--wait", *words, cwd=folder, status=None).out.strip()
+    found = json.loads(home.gofer("why", "--json", group, cwd=folder).out)
+    assert "left out by the line `.env` of .gitignore" in found["reasons"][0]["why"]
+    assert found["next"][0] == f"gofer why {group[-6:]}-0"
+
+
 def test_tracebacks_have_the_paths_of_the_project(home: Home, folder: Path) -> None:
     """Relative to the folder in which `gofer why` is typed, and absolute for files outside of it."""
     fail(home, folder, "python", "main.py")

@@ -40,7 +40,8 @@ def explained(answer: Why, *, colour: bool = False) -> str:
         parts.append(_tail("the service's own log ends:", answer.service_tail))
     parts += [_reason(one) for one in answer.reasons]
     if answer.next:
-        steps = "".join(f"  {printable(step)}\n" for step in answer.next)
+        # A line break in a quoted word stays one, so that the command can be pasted.
+        steps = "".join("  " + "\n".join(map(printable, step.split("\n"))) + "\n" for step in answer.next)
         parts.append(f"next:\n{steps}")
     return "".join(part for part in parts if part)
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
 _ENDED_BADLY = (State.FAILED.value, State.LOST.value)
 _MOST_REASONS = 12
+# Each cause may read the project.
+_MOST_CAUSES = 3
 _TAIL_LINES = 20
 _BADLY = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
 
@@ -243,7 +245,8 @@ def _why_group(session: Session, row: RunRow) -> Why:
     first = next((one for one in rows if one.state in WAITING), None)
     waiting = None if first is None else waiting_for(session, first, record)
     reasons = _count(session, rows, record, waiting)
-    steps = next_steps(row, None)
+    failed = next((one.example for one in reasons if one.state in _ENDED_BADLY), None)
+    steps = (*((f"gofer why {failed}",) if failed else ()), *next_steps(row, None))
     return Why(row, None, elapsed_s(row), waiting, None, None, reasons, steps)
 
 
@@ -256,7 +259,10 @@ def _count(
         words = waiting.why if waiting and one.state in WAITING else explain(one, record)
         found.setdefault((one.state, one.reason, words), []).append(one)
     order = sorted(found.items(), key=lambda one: (one[0][0] == State.SUCCEEDED, -len(one[1])))
-    return tuple(_counted(session, same, record, key) for key, same in order[:_MOST_REASONS])
+    return tuple(
+        _counted(session, same, record, key, is_first=place < _MOST_CAUSES)
+        for place, (key, same) in enumerate(order[:_MOST_REASONS])
+    )
 
 
 def _counted(
@@ -264,25 +270,30 @@ def _counted(
     same: Sequence[RunRow],
     record: RunRecord | None,
     key: tuple[str, str | None, str | None],
+    *,
+    is_first: bool,
 ) -> ReasonCount:
     """The count, with the first run as the example: its log may say more than the ledger, such as a missing
-    CUDA.
+    CUDA. The cause is looked for if the reason is among the first ones.
     """
-    state, reason, words = key
-    tail = _tail(session, same[0])
+    (state, reason, words), example = key, same[0]
+    failure = _first_failure(session, example)
+    tail = failure.tail if failure else ()
     if gpu_oversight.explains(record, tail):
         words = gpu_oversight.with_cure(words or state)
-    return ReasonCount(state, reason, words, len(same), same[0].short_id, tail)
+    cause = _cause(session, example, record, failure, ()) if is_first else None
+    words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
+    tail = in_project(session, record, tail) if record else tail
+    return ReasonCount(state, reason, words, len(same), example.short_id, tail)
 
 
-def _tail(session: Session, row: RunRow) -> tuple[str, ...]:
+def _first_failure(session: Session, row: RunRow) -> FirstFailure | None:
     if row.state != State.FAILED:
-        return ()
+        return None
     try:
-        failure = find_first_failure(session.run_folder(row), row)
+        return find_first_failure(session.run_folder(row), row)
     except StoreError:
-        return ()
-    return failure.tail if failure else ()
+        return None
 
 
 def _against_deadlock(waiting: Waiting | None, child: RunRow | None) -> tuple[str, ...]:
