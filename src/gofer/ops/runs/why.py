@@ -9,10 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gofer.backends import registry
-from gofer.backends.base import RunRef, Waiting
+from gofer.backends.base import Waiting
 from gofer.core.states import Reason, State
-from gofer.errors import GoferError, StoreError, UnknownName
+from gofer.errors import StoreError, UnknownName
 from gofer.model.ids import short_id
 from gofer.ops.causes.cause import FailedRun, again
 from gofer.ops.causes.project_paths import in_project
@@ -22,12 +21,10 @@ from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import explain, find_first_failure, signal_of
 from gofer.ops.runs.node_reports import node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
+from gofer.ops.runs.waiting import WAITING, waiting_for
 from gofer.ops.submission import gpu_oversight
-from gofer.ops.submission.dependencies import waits_for
 from gofer.ops.submission.ledger_rows import is_adopted
-from gofer.ops.submission.send import is_here
 from gofer.text import format_time, quote_command
-from gofer.transport.activity import activity
 
 if TYPE_CHECKING:
     from gofer.model.run import RunRecord
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 
-WAITING = (State.PENDING.value, State.QUEUED.value, State.PAUSED.value)
 _ENDED_BADLY = (State.FAILED.value, State.LOST.value)
 _MOST_REASONS = 12
 # Each cause may read the project.
@@ -192,39 +188,6 @@ def _log_tail(session: Session, row: RunRow) -> tuple[str, ...]:
 def _service_tail(session: Session, row: RunRow) -> tuple[str, ...]:
     """The end of the service's log, for a run that failed before any rank could write a log."""
     return LogReader(session, row).service_tail(_TAIL_LINES)
-
-
-def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Waiting:
-    """What the cluster says a run waits for, or why it does not answer. Blocks."""
-    if registry.runs_here(row.backend) and not is_here(session, row.submitter):
-        who = record.submitted_by.rpartition("@")[2] if record else "another machine"
-        return Waiting(
-            f"it waits in the queue of {who or 'another machine'}, which can be asked only on that machine"
-        )
-    others = waits_for(session, record.job.after) if record is not None and record.job.after else None
-    if others is not None:
-        return Waiting(others)
-    try:
-        with activity(f"asking `{row.target}` why {row.short_id} waits"):
-            found = session.backend_of(row).waiting(_reference(row))
-    except GoferError as error:
-        return Waiting(f"its cluster cannot be asked: {error.message}")
-    if found is None and row.state == State.QUEUED:
-        # The ledger is some seconds behind.
-        return Waiting("it is starting")
-    return found if found is not None and found.why else Waiting(_plain(row))
-
-
-def _reference(row: RunRow) -> RunRef:
-    return RunRef(row.id, row.group_id, row.row_index)
-
-
-def _plain(row: RunRow) -> str:
-    if row.state == State.PENDING:
-        return "it is recorded, and its cluster has not confirmed it yet"
-    if row.state == State.PAUSED:
-        return row.detail or "its cluster has suspended it"
-    return row.detail or "its cluster does not say why"
 
 
 def _life_signs(folder: RunFolder) -> LifeSigns:
