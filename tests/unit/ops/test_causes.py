@@ -176,3 +176,13 @@ def test_a_file_that_only_this_machine_has(project: OpsProject) -> None:
         row = project.add(record, state="failed", reason="exit-code", exit_code=1)
         words = why(project.open(), row).words or ""
         assert (f"`{path}` is on this machine and not on the node; `folders:` in" in words) == is_named
+
+
+def test_a_mistyped_program_of_another_machine(project: OpsProject) -> None:
+    """`nvidia-smi` need not be on this machine."""
+    record = make_record(target="far", backend="slurm", job={"command": ("sh", "-c", "nvidiasmi -L")})
+    first = failure(0, 1.0, tail=["sh: 1: nvidiasmi: not found"], exit_code=127)
+    project.run_folder(record.id).exit("failed", reason="exit-code", exit_code=127, first_failure=first)
+    found = why(project.session, project.add(record, state="failed", reason="exit-code", exit_code=127))
+    assert found.words == "exited with 127; there is no program `nvidiasmi`; did you mean `nvidia-smi`?"
+    assert found.next[0].endswith(" sh -c 'nvidia-smi -L'")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gofer.backends import registry
 from gofer.core.command.programs import locate
 from gofer.node.failure_advice import NO_REPOSITORY
 from gofer.ops.causes.cause import Cause
@@ -87,7 +88,8 @@ def find_missing_program(run: FailedRun) -> Cause | None:
         return None
     name = found["name"] or found["first"] or found["env"]
     environ = run.session.environ
-    near = closest(name, likely_programs(environ.get("PATH", os.defpath), environ))
+    is_here = registry.runs_here(run.row.backend)
+    near = closest(name, likely_programs(environ.get("PATH", os.defpath), environ, is_here=is_here))
     place = _place(found)
     if near is None or near == name:
         return _uninstalled(run, name, place)

@@ -216,9 +216,12 @@ def _conda(program: str, environ: Mapping[str, str]) -> str | None:
     return "activate the environment, then submit the command itself: the run gets your environment"
 
 
-def likely_programs(search: str, environ: Mapping[str, str]) -> list[str]:
-    """The programs that a person may have mistyped: common ones, and those of the active environment."""
-    found = [name for name in _COMMON if locate(name, search) is not None]
+def likely_programs(search: str, environ: Mapping[str, str], *, is_here: bool = True) -> list[str]:
+    """The programs that a person may have mistyped: common ones, and those of the active environment.
+
+    Which of the common ones another machine has is not known.
+    """
+    found = [name for name in _COMMON if not is_here or locate(name, search) is not None]
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = environ.get(variable)
         if folder:
