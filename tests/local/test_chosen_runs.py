@@ -116,7 +116,7 @@ def test_resubmit_of_a_running_run_asks_and_enter_means_yes(home: Home) -> None:
     assert status == 0 and f"{first[-6:]} is running: stop it first? [Y/n]" in shown
     assert home.view(first)["state"] == "cancelled"
     second = home.view("last")["id"]
-    assert f"resubmitted {first[-6:]} as {second[-6:]} to `local`" in shown
+    assert f"resubmitted {first[-6:]} as {second} to `local`" in shown and shown.count(second) == 1
     third = home.gofer("resubmit", second)
     assert f"{second[-6:]} has not ended: it is stopped first\n" in third.err and "[Y/n]" not in third.err
     home.gofer("abort", "--grace", "0", third.out.strip())

@@ -122,6 +122,11 @@ def _answer(prompt: str) -> str:
     return sys.stdin.readline()
 
 
+def is_on_screen(*, quiet: bool) -> bool:
+    """Whether a person reads both streams on a terminal: one message with the id of a run is then enough."""
+    return sys.stdout.isatty() and sys.stderr.isatty() and not quiet
+
+
 def print_nothing(message: AnyMessage | str) -> None:
     """Print nothing: used in place of `print_message` with `--quiet`."""
 

@@ -14,9 +14,10 @@ from gofer.cli.options import (
     run_argument,
     target_option,
 )
+from gofer.cli.output.describe import named
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
-from gofer.cli.output.screen import is_declined, print_message, print_nothing
+from gofer.cli.output.screen import is_declined, is_on_screen, print_message, print_nothing
 from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
@@ -54,20 +55,18 @@ def run(**given: Any) -> int:
             continues=given["continues"],
         )
         record_done("; ".join(f"{one.old.id} was sent again as {one.new.id}" for one in again))
+        on_screen = is_on_screen(quiet=given["quiet"])
         for one in again:
-            session.emit(
-                Message(
-                    f"resubmitted {one.old.short_id} as {one.new.short_id} to `{one.new.target}`; "
-                    f"{difference(one)}"
-                )
-            )
+            new = named(one.new) if on_screen else one.new.short_id
+            words = f"resubmitted {one.old.short_id} as {new} to `{one.new.target}`; {difference(one)}"
+            session.emit(Message(words))
             if one.new.kind == "run" and (page := page_of(session, one.new)):
                 session.emit(Message(f"its page: {page}"))
             if given["continues"]:
                 session.emit(Message(continuation(one)))
         if given["as_json"]:
             print_runs(session, [one.new for one in again])
-        else:
+        elif not on_screen:
             sys.stdout.write("".join(one.new.id + "\n" for one in again))
     return 0
 

@@ -14,7 +14,13 @@ from gofer.cli.output.describe import named
 from gofer.cli.output.done import record_done, write_result
 from gofer.cli.output.follow import follow_to_end, wait_to_end
 from gofer.cli.output.run_json import print_run
-from gofer.cli.output.screen import CLOSED_PIPE, confirmation_prompt, print_message, print_nothing
+from gofer.cli.output.screen import (
+    CLOSED_PIPE,
+    confirmation_prompt,
+    is_on_screen,
+    print_message,
+    print_nothing,
+)
 from gofer.cli.request import build_request, misplaced_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
@@ -51,7 +57,7 @@ def run(**given: Any) -> int:
 def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     """Do what the caller wants after the submission: follow, wait or enter the run."""
     record_done(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
-    if not (given["follow"] or given["as_json"] or is_on_screen(given)):
+    if not (given["follow"] or given["as_json"] or is_on_screen(quiet=given["quiet"])):
         write_result(row.id + "\n")
     session.emit(Message(f"submitted {named(row)} to `{row.target}`; `gofer q {row.short_id}` shows it"))
     if row.kind == "run" and (page := page_of(session, row)):
@@ -66,11 +72,6 @@ def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
     if given["as_json"]:
         print_run(session, row)
     return status
-
-
-def is_on_screen(given: dict[str, Any]) -> bool:
-    """Whether a person reads both streams on a terminal: the message with the id is then enough."""
-    return sys.stdout.isatty() and sys.stderr.isatty() and not given["quiet"]
 
 
 _WHERE = [
