@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from home import Home
+from pythons import pythons
 
 import gofer
 from gofer.errors import GoferError, ResultError, UsageError
@@ -232,19 +232,18 @@ def test_a_resubmitted_function_has_a_result_of_its_own(own_home: Home) -> None:
     assert gofer.Run.find("last").result() == gofer.Run.find("last").id
 
 
-def test_another_python_says_what_to_do(own_home: Home, tmp_path: Path) -> None:
-    run = gofer.job(name="old").submit(local(lambda: 1)).wait()
-    (path,) = own_home.path.rglob(f"{run.id}/function.zip")
-    changed = tmp_path / "function.zip"
-    version = "({}, {})".format(*sys.version_info).encode()
-    changed.write_bytes(path.read_bytes())
-    with zipfile.ZipFile(path) as packed, zipfile.ZipFile(changed, "w") as other:
-        for name in packed.namelist():
-            data = packed.read(name)
-            other.writestr(name, data.replace(version, b"(3, 8)") if name == "__main__.py" else data)
-    done = subprocess.run([sys.executable, str(changed)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "A function needs the same minor version: submit it with Python" in done.stderr
+@pytest.mark.parametrize("version", ["3.8", "3.12", "3.13"])
+def test_another_python_says_what_to_do(
+    own_home: Home, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    others = pythons(version)
+    if not others:
+        pytest.skip(f"this machine has no Python {version}")
+    monkeypatch.setattr(sys, "executable", str(others[0]))  # that of the supervisor and of the run
+    run = gofer.submit(local(lambda: 1))
+    with pytest.raises(gofer.RunFailed, match=rf"this run has Python {version} .*give the run Python 3\."):
+        run.result()
+    assert run.exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -334,6 +333,33 @@ def test_map_keeps_the_order_and_gives_exceptions_on_request(own_home: Home) -> 
     again = group.resubmit(failed_only=True)
     assert [type(one) for one in again.results(return_exceptions=True)] == [ZeroDivisionError]
     assert [row.info()["args"]["row"] for row in again.rows()] == ["1"]
+
+
+def test_a_later_attempt_replaces_the_result_of_an_earlier_one(own_home: Home) -> None:
+    @local
+    def flaky() -> str:
+        if os.environ["GOFER_ATTEMPT"] == "1":
+            raise OSError("the first attempt")
+        return os.environ["GOFER_ATTEMPT"]
+
+    assert gofer.job(retries=1, retry_on=["exit-code"]).submit(flaky).result() == "2"
+
+
+def test_a_module_that_does_not_go_along_is_named(own_home: Home) -> None:
+    import arithmetic
+
+    run = gofer.job(code=False).submit(arithmetic.add, 1)
+    with pytest.raises(
+        gofer.RunFailed, match="No module named 'arithmetic'; the module has to be in the code"
+    ):
+        run.result()
+
+
+def test_the_line_that_repeats_a_function_is_one_of_python(own_home: Home) -> None:
+    run = gofer.job(time_limit=1, grace=0).submit(time.sleep, 1000)
+    with pytest.raises(gofer.RunFailed) as failure:
+        run.result()
+    assert failure.value.hint == "`gofer.job(target='local', time_limit='2s').submit(time.sleep, …)`"
 
 
 def test_map_of_nothing_and_with_options_is_refused(own_home: Home) -> None:

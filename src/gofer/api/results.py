@@ -14,6 +14,8 @@ from gofer.ops.session import Session
 from gofer.tracking.rows import RunRow
 
 _AT_ONCE = 8
+# How a line of gofer in a log begins, such as why a function could not be called there.
+_OWN_LINE = "gofer: "
 
 
 class RemoteTraceback(Exception):
@@ -101,6 +103,9 @@ def failure_of(session: Session, row: RunRow) -> RunFailed:
     words = found.words or "; ".join(f"{one.runs} {one.state}" for one in found.reasons)
     hint = f"`{found.next[0]}`" if found.next else None
     message = f"the run {row.short_id} ({row.name}) {_ENDS.get(row.state, row.state)}"
+    last = found.failure.tail[-1] if found.failure is not None and found.failure.tail else ""
+    if last.startswith(_OWN_LINE) and last.removeprefix(_OWN_LINE) not in words:
+        words = f"{words}: {last.removeprefix(_OWN_LINE)}"
     return RunFailed(f"{message}: {words}" if words else message, run_id=row.id, state=row.state, hint=hint)
 
 

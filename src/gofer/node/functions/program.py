@@ -144,6 +144,8 @@ def _report_exit(call: Call, results: ResultWriter, end: SystemExit) -> int:
 def _report_unloadable(call: Call, results: ResultWriter, error: Exception) -> int:
     lines = traceback.format_exc()
     what = f"`{call.name}` cannot be loaded here: {_text_of(error)}"
+    if isinstance(error, ImportError):
+        what += "; the module has to be in the code that goes along, or in the packages of the run"
     results.error(error, lines, message=what)
     sys.stderr.write(lines)
     return _say(what)

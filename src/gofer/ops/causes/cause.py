@@ -59,7 +59,7 @@ class FailedRun(NamedTuple):
         """The line that submits another job like this run, from any folder."""
         line = submit_line(msgspec.structs.replace(self.record, job=job))
         folder = self.project
-        if folder is None:
+        if folder is None or job.function is not None:
             return line
         where = os.path.normpath(folder / job.workdir)
         if os.path.realpath(where) == os.path.realpath(self.session.folder):

@@ -41,9 +41,9 @@ import sys
 if sys.version_info[:2] != {version!r}:
     sys.exit(
         "gofer: the function was sent by Python {python}, and this run has Python %d.%d (%s). "
-        "A function needs the same minor version: submit it with Python %d.%d, or give the run Python "
-        "{python}, first in its PATH, in its image or by `requires-python` of a uv.lock"
-        % (sys.version_info[:2] + (sys.executable,) + sys.version_info[:2])
+        "A function needs the same minor version: give the run Python {python}, first in its PATH, in its "
+        "image or by `requires-python` of a uv.lock, or submit the function with the Python of the run"
+        % (sys.version_info[:2] + (sys.executable,))
     )
 
 from gofer_function.program import main

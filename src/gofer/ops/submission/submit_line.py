@@ -37,11 +37,12 @@ def submit_line(
     """All options of the run that differ from the default, then the command.
 
     `time_limit` and `gpus` replace the run's own values. `command` replaces the job's command, as for a row
-    of an array. A run that is there to be entered is `gofer submit ssh`.
+    of an array. A run that is there to be entered is `gofer submit ssh`, and that of a
+    function a line of Python.
     """
     job = record.job
     if job.function is not None:
-        return _python_line(record, time_limit=time_limit, gpus=gpus)
+        return _python_line(record)
     if gpus is not None:
         job = msgspec.structs.replace(job, resources=msgspec.structs.replace(job.resources, gpus=gpus))
     words = ["-t", record.target, *_resources(job), *_options(job)]
@@ -58,13 +59,18 @@ def submit_line(
     return f"gofer submit {quote_command([*words, *typed])}"
 
 
-def _python_line(record: RunRecord, *, time_limit: str | None, gpus: int | None) -> str:
+def _python_line(record: RunRecord) -> str:
     """The line of Python for a function, whose arguments only the program that submitted it has."""
-    function = record.job.function.name if record.job.function else ""
-    gpus = record.job.resources.gpus if gpus is None else gpus
-    options = {"target": record.target, "gpus": gpus or None, "time_limit": time_limit}
+    job = record.job
+    limit = None if job.time_limit_s is None else f"{job.time_limit_s:g}s"
+    options = {
+        "target": record.target,
+        **{name: value or None for name, value in msgspec.structs.asdict(job.resources).items()},
+        **{name: getattr(job, name) for name in ("setup", "packages", "wheels")},
+        "time_limit": limit,
+    }
     given = ", ".join(f"{name}={value!r}" for name, value in options.items() if value is not None)
-    return f"gofer.job({given}, …).submit({function}, …)"
+    return f"gofer.job({given}).submit({job.function.name if job.function else ''}, …)"
 
 
 def _resources(job: Job) -> list[str]:
