@@ -29,6 +29,16 @@ def make(group: str) -> None:
                 (hierarchy / group / name).write_text((hierarchy / name).read_text())
 
 
+def members(group: str) -> list[int]:
+    """The processes in the group and in all groups below it."""
+    found = set()
+    for top in (_ROOT / group, *_ROOT.glob(f"*/{group}")):
+        for folder, _, _ in os.walk(top):
+            with suppress(OSError):  # the group was removed
+                found |= set(map(int, Path(folder, "cgroup.procs").read_text().split()))
+    return sorted(found)
+
+
 def clear(group: str) -> None:
     """Remove a group of a node whose processes are dead. Idempotent; what is still in use stays."""
     deadline = time.monotonic() + _TIMEOUT_S

@@ -196,6 +196,20 @@ def test_the_log_of_a_pod_is_followed_to_its_end(k8s: Kubernetes) -> None:
     assert (caught.value.status, caught.value.reason) == (400, "BadRequest")
 
 
+def test_the_requests_of_a_client_are_counted(k8s: Kubernetes) -> None:
+    one, before = client(k8s), len(k8s.requests())
+    one.create(JOBS, job("counted"))
+    with pytest.raises(KubeApiError):
+        one.create(JOBS, job("counted"))
+    one.get(JOBS)
+    one.delete(f"{JOBS}/counted")
+    k8s.until(lambda: len(k8s.requests()) == before + 4, "four requests")
+    seen = [(request.verb, request.path, request.status) for request in k8s.requests()[before:]]
+    last = ("delete", f"{JOBS}/counted", 200)
+    assert seen == [("create", JOBS, 201), ("create", JOBS, 409), ("list", JOBS, 200), last]
+    assert [request.is_write for request in k8s.requests()[before:]] == [True, True, False, True]
+
+
 def test_kubectl_agrees(k8s: Kubernetes) -> None:
     client(k8s).create(JOBS, job("agreed"))
     said = json.loads(k8s.kubectl("get", "job", "agreed", "-o", "json", "--show-managed-fields"))

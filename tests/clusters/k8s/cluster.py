@@ -28,6 +28,7 @@ from clusters.cells import (
     sweep,
 )
 from clusters.errors import ClusterError
+from clusters.k8s.audit import Request, read_requests
 from clusters.k8s.control_plane import HEALTH, PARTS
 from clusters.k8s.images import image_store
 from clusters.k8s.node_files import Node
@@ -106,6 +107,10 @@ class Kubernetes:
         """A command of kubectl to its end, with `text` on stdin: stdout; ClusterError when it fails."""
         env = {**os.environ, **self.exports}
         return call(str(programs() / "kubectl"), *argv, env=env, text=text, timeout_s=timeout_s)
+
+    def requests(self, agent: str = "gofer") -> list[Request]:
+        """What the API server has answered to clients whose name begins so, in order of the answers."""
+        return read_requests(self.site.audit_log, agent)
 
     def until(self, probe: Callable[[], object], what: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Ask until the answer is true; ClusterError with the logs of the cluster when time is up."""

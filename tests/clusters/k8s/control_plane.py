@@ -63,6 +63,8 @@ def api_server(site: Site) -> list[str]:
         "--requestheader-group-headers=X-Remote-Group",
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         "--enable-aggregator-routing=true",
+        f"--audit-policy-file={site.audit_policy}",
+        f"--audit-log-path={site.audit_log}",
         f"--default-not-ready-toleration-seconds={_GIVE_UP_PODS_S}",
         f"--default-unreachable-toleration-seconds={_GIVE_UP_PODS_S}",
         "--profiling=false",

@@ -7,16 +7,19 @@ fault takes longer: a node that is silent is missed after some 17 s, and its pod
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from clusters import groups
 from clusters.cells import close, find, find_one
 from clusters.errors import ClusterError
 from clusters.k8s.cluster import Kubernetes
 from clusters.k8s.control_plane import PARTS
 from clusters.k8s.nodes import DAEMONS, wire_name
-from clusters.k8s.processes import runs, signal
+from clusters.k8s.processes import runs, send
 from clusters.network import set_port
 
 # Those whose silence is that of the node. Containers go on without them.
@@ -40,6 +43,11 @@ def freeze_node(k8s: Kubernetes, name: str) -> None:
     """Stop kubelet and containerd of the node: its containers go on, and the cluster gives them up."""
     k8s.node(name).mark()
     _signal_speakers(k8s, name, "STOP")
+
+
+def stop_pods(k8s: Kubernetes, name: str) -> None:
+    """Stop every process of the pods of the node, as SIGSTOP does: the node itself notices nothing."""
+    _signal_pods(k8s, name, signal.SIGSTOP)
 
 
 def drain_node(k8s: Kubernetes, name: str) -> None:
@@ -75,7 +83,7 @@ def kill_part(k8s: Kubernetes, name: str) -> None:
 
 def freeze_part(k8s: Kubernetes, name: str) -> None:
     """Stop a part of the control plane: connections stay open, and nothing is answered."""
-    signal(k8s.control, name, "STOP")
+    send(k8s.control, name, "STOP")
 
 
 class Fault(NamedTuple):
@@ -89,6 +97,7 @@ FAULTS: Mapping[str, Fault] = {
     "crash": Fault("NODE", crash_node),
     "cut": Fault("NODE", cut_node),
     "freeze": Fault("NODE", freeze_node),
+    "stop": Fault("NODE", stop_pods),
     "drain": Fault("NODE", drain_node),
     "fill": Fault("NODE", fill_node),
     "forget": Fault("NODE", forget_node),
@@ -102,7 +111,7 @@ def heal(k8s: Kubernetes) -> None:
     """Undo all faults, and wait until all parts and all nodes work. Idempotent."""
     for name in PARTS:
         if runs(k8s.control, name):
-            signal(k8s.control, name, "CONT")
+            send(k8s.control, name, "CONT")
         else:
             k8s.start_part(name)
     k8s.until(lambda: k8s.answers() and k8s.is_ready(), "the control plane")
@@ -127,6 +136,7 @@ def _heal_node(k8s: Kubernetes, name: str) -> None:
         k8s.start_node(name)
     else:
         _signal_speakers(k8s, name, "CONT")
+        _signal_pods(k8s, name, signal.SIGCONT)
         if was_short:
             k8s.kill_daemon(name, "kubelet")
         for daemon in DAEMONS:
@@ -136,8 +146,14 @@ def _heal_node(k8s: Kubernetes, name: str) -> None:
         k8s.kubectl("uncordon", name)
 
 
+def _signal_pods(k8s: Kubernetes, name: str, number: signal.Signals) -> None:
+    for pid in groups.members(k8s.node(name).group):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def _signal_speakers(k8s: Kubernetes, name: str, word: str) -> None:
     cell = find_one(k8s.folder, name)
     for speaker in _SPEAKERS:
         with suppress(ClusterError):  # it does not run
-            signal(cell, speaker, word)
+            send(cell, speaker, word)

@@ -19,7 +19,7 @@ def runs(cell: Cell, name: str) -> bool:
     return True
 
 
-def signal(cell: Cell, name: str, word: str) -> None:
+def send(cell: Cell, name: str, word: str) -> None:
     """Send the signal, such as KILL, to each such program; ClusterError when there is none."""
     cell.call("pkill", f"--signal={word}", "--exact", name[:_NAME_LENGTH])
 
@@ -27,5 +27,5 @@ def signal(cell: Cell, name: str, word: str) -> None:
 def kill(cell: Cell, name: str) -> None:
     """End such programs at once and wait until they are gone; idempotent."""
     if runs(cell, name):
-        signal(cell, name, "KILL")
+        send(cell, name, "KILL")
         until(lambda: not runs(cell, name), f"the end of {name}", list)

@@ -10,6 +10,7 @@ from pathlib import Path
 from authority import Authority, Pair, encoded
 
 from clusters.checks import checked_folder
+from clusters.k8s.audit import write_policy
 from clusters.network import free_network
 
 RECORD = "cluster.json"
@@ -65,6 +66,15 @@ class Site:
         return self.folder / "certificates"
 
     @property
+    def audit_policy(self) -> Path:
+        return self.folder / "audit.json"
+
+    @property
+    def audit_log(self) -> Path:
+        """A line of JSON for each request that was answered."""
+        return self.folder / "logs" / "requests.log"
+
+    @property
     def authority(self) -> Path:
         return self.certificates / "authority.crt"
 
@@ -90,6 +100,7 @@ def write_site(site: Site) -> None:
     for name in ("logs", "etcd", "certificates", "nodes"):
         (site.folder / name).mkdir(parents=True, mode=0o700)
     (site.folder / RECORD).write_text(json.dumps({**asdict(site), "folder": str(site.folder)}, indent=1))
+    write_policy(site.audit_policy)
     authority = Authority()
     site.authority.write_text(authority.pem)
     (site.certificates / "authority.key").write_text(authority.key)

@@ -85,6 +85,17 @@ def test_a_node_that_starts_again_at_once_is_not_missed(k8s: Kubernetes) -> None
     assert set(k8s.ready_nodes().values()) == {4}
 
 
+def test_stopped_pods_go_on_where_they_were(k8s: Kubernetes) -> None:
+    pod = begin(k8s, "stopped")
+    node = pod["spec"]["nodeName"]
+    faults.stop_pods(k8s, node)
+    before = lines_of(k8s, pod)
+    until_running(k8s, "stopped")  # the cluster sees no difference
+    assert lines_of(k8s, pod) == before
+    faults.heal(k8s)
+    k8s.until(lambda: lines_of(k8s, pod) > before, "another line")
+
+
 def test_a_drained_node_gives_its_pods_away(k8s: Kubernetes) -> None:
     pod = begin(k8s, "drained")
     node = pod["spec"]["nodeName"]

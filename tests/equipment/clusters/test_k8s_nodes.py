@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def test_pods_on_three_nodes_reach_the_api_and_each_other(k8s: Kubernetes) -> No
     assert until_ended(k8s, "meeting") == "Complete"
     nodes = {pod["metadata"]["name"][:9]: pod["spec"]["nodeName"] for pod in pods_of(k8s, "meeting")}
     assert logs_of(k8s, "meeting") == sorted(f"met {nodes[name]}" for name in ("meeting-1", "meeting-2"))
+
+
+def test_a_pod_reaches_a_server_of_this_machine(k8s: Kubernetes) -> None:
+    with socket.create_server((k8s.site.caller_address, 0)) as server:
+        server.settimeout(60)
+        host, port = server.getsockname()
+        submit(
+            k8s, job("caller", f"import socket; socket.create_connection({(host, port)}).sendall(b'hello')")
+        )
+        peer, (address, _) = server.accept()
+        with peer:
+            assert peer.recv(100) == b"hello"
+    assert address == pods_of(k8s, "caller")[0]["status"]["podIP"]
 
 
 def test_a_pod_gets_the_gpus_it_asks_for(k8s: Kubernetes) -> None:
