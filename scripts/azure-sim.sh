@@ -79,9 +79,15 @@ up)
     "$python" -m simulators.azure.usage "$folder"
     ;;
 down)
-    stop sim
-    stop azurite
-    echo "# ended; its data stays in $folder until it is removed"
+    if running sim || running azurite; then
+        stop sim
+        stop azurite
+        echo "# ended the simulator; its files stay in $folder for the next \`make azure-sim\`"
+    else
+        stop sim
+        stop azurite
+        echo "# nothing runs in $folder"
+    fi
     ;;
 *) fail "azure-sim.sh takes up or down, not $action" '`make azure-sim`' ;;
 esac

@@ -19,11 +19,29 @@ from clusters.k8s.programs import programs
 from clusters.k8s.simulated_nodes import add_simulated_nodes, kwok
 from clusters.k8s.steps import step
 from clusters.ssh_conf import NOISY, Noise
+from clusters.trial_project import exports_text, lines_to_type, write_project
 
 _ROOT = Path(__file__).resolve().parents[2]
 SLURM_FOLDER = _ROOT / ".clusters" / "slurm"
 SSH_FOLDER = _ROOT / ".clusters" / "ssh"
 K8S_FOLDER = _ROOT / ".clusters" / "k8s"
+
+
+_SLURM_TARGETS = """\
+target: lab
+targets:
+  lab: {kind: slurm, partition: gpu, gpus_per_node: 4}
+  short: {kind: slurm, partition: short, gpus_per_node: 4, time: 5m}
+"""
+_TARGETS_OF_SLURM = "its gofer.yaml has the targets lab (partition gpu), short"
+_SSH_TARGETS = """\
+target: box
+targets:
+  box: {kind: ssh, hosts: [hostb]}
+  pool: {kind: ssh, hosts: [hosta, hostb]}
+"""
+_TARGETS_OF_SSH = "its gofer.yaml has the targets box (hostb, behind hosta), pool (both)"
+_SLURM_OVER_SSH = "  lab: {kind: slurm, login: login, partition: gpu, gpus_per_node: 4}\n"
 
 
 def main() -> int:
@@ -86,24 +104,13 @@ def _slurm_up(given: argparse.Namespace) -> None:
     running = slurm.up(given.dir, accounting=given.accounting, namespaces=given.namespaces)
     print(f"# {', '.join(running.nodes)} are idle after {time.monotonic() - began:.1f} s")
     print("# partitions: gpu, short (5 minutes), spare (gives way to the others)")
-    _slurm_env(given)
-    _write_project(given.dir, "lab", "{kind: slurm, partition: gpu, gpus_per_node: 4}")
-    print("gofer list nodes")
-    print("gofer submit -N 2 -n 4 -f sh -c 'hostname; echo $CUDA_VISIBLE_DEVICES'")
-    print("gofer list")
-
-
-def _write_project(cluster: Path, target: str, options: str) -> None:
-    """A project whose default target is the cluster, in the folder of the cluster. Prints how to enter it."""
-    project = cluster.absolute() / "project"
-    project.mkdir(exist_ok=True)
-    (project / "gofer.yaml").write_text(f"targets:\n  {target}: {options}\ntarget: {target}\n")
-    print(f"cd {shlex.quote(str(project))}    # its gofer.yaml has the target `{target}`")
+    write_project(running.folder, exports_text(running.exports), _SLURM_TARGETS)
+    lines = ("gofer list nodes", "gofer -n 8 submit -f python3 train.py", "gofer q last")
+    print(lines_to_type(running.folder, _TARGETS_OF_SLURM, *lines), end="")
 
 
 def _slurm_env(given: argparse.Namespace) -> None:
-    for name, value in slurm.attach(given.dir).exports.items():
-        print(f"export {name}={shlex.quote(value)}")
+    print(exports_text(slurm.attach(given.dir).exports), end="")
 
 
 def _slurm_down(given: argparse.Namespace) -> None:
@@ -114,18 +121,17 @@ def _ssh_up(given: argparse.Namespace) -> None:
     site = slurm.attach(given.slurm) if given.slurm else None
     noise = replace(NOISY if given.noisy else Noise(), delay_s=given.slow)
     running = ssh.up(given.dir, slurm=site, noise=noise)
-    print(f"# {', '.join(running.lines)} answer; without `export`: ssh -F {shlex.quote(str(running.config))}")
-    _ssh_env(given)
-    hosts = ", ".join(name for name in running.lines if name.startswith("host"))
-    _write_project(given.dir, "pool", f"{{kind: ssh, hosts: [{hosts}]}}")
-    print("gofer list nodes")
-    print("gofer submit -f hostname")
-    print("gofer list")
+    print(f"# {', '.join(running.lines)} answer; `ssh -F {shlex.quote(str(running.config))} hostb` logs in")
+    targets, remark = _SSH_TARGETS, _TARGETS_OF_SSH
+    if site:
+        targets, remark = targets + _SLURM_OVER_SSH, f"{remark}, lab (Slurm, from its login node)"
+    write_project(running.folder, exports_text({}, running.bin), targets)
+    lines = ("gofer list nodes -t pool", "gofer submit -f python3 train.py", "gofer q last")
+    print(lines_to_type(running.folder, remark, *lines), end="")
 
 
 def _ssh_env(given: argparse.Namespace) -> None:
-    running = ssh.attach(given.dir)
-    print(f"export PATH={shlex.quote(str(running.bin))}:$PATH")
+    print(exports_text({}, ssh.attach(given.dir).bin), end="")
 
 
 def _ssh_down(given: argparse.Namespace) -> None:

@@ -52,9 +52,10 @@ def test_up_twice_and_down(tmp_path: Path) -> None:
         pids = [int((folder / f"{name}.pid").read_text()) for name in ("sim", "azurite")]
         subprocess.run(asked, capture_output=True, timeout=60, check=True)
     finally:
-        script("down", folder)
+        ended = script("down", folder)
+    assert ended == f"# ended the simulator; its files stay in {folder} for the next `make azure-sim`\n"
     assert not any(alive(pid) for pid in pids)
-    script("down", folder)
+    assert script("down", folder) == f"# nothing runs in {folder}\n"
 
 
 @pytest.mark.slow

@@ -155,26 +155,6 @@ def test_down_cleans_what_a_crashed_up_left(short_folder: Path) -> None:
     assert not [pid for pid in pids if lives(pid)]
 
 
-def test_the_lines_that_up_prints_submit_a_run_to_the_cluster(short_folder: Path, tmp_path: Path) -> None:
-    options = ["--dir", str(short_folder)]
-    argv = [sys.executable, "-m", "clusters", "slurm", "up", *options]
-    said = subprocess.run(argv, env=module_env(), capture_output=True, text=True, timeout=120, check=True)
-    try:
-        path = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-ec", said.stdout],
-            env={"PATH": path, "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "0,1\n" in done.stdout and "lab" in done.stdout
-    finally:
-        down(short_folder)
-
-
 def test_a_tied_cluster_dies_with_its_process(short_folder: Path) -> None:
     program = "import sys; from pathlib import Path; from clusters import slurm; "
     program += "slurm.up(Path(sys.argv[1]), tied=True); print('up', flush=True); sys.stdin.read()"
