@@ -53,6 +53,27 @@ def test_a_site_through_its_login_node_is_tried(laptop: Home, slurm: Slurm) -> N
     assert "there is no partition `shrt`" in wrong.err and "did you mean `short`?" in wrong.err
 
 
+def test_the_lines_of_the_readme_about_a_cluster(laptop: Home, request: pytest.FixtureRequest) -> None:
+    """Those about `lab` and about the last run, with the login node of this cluster."""
+    text = (Path(__file__).parents[2] / "README.md").read_text().partition("\n## Your cluster\n")[2]
+    section = text.partition("\n## ")[0]
+    lines = [line.partition("#")[0].split() for line in section.splitlines() if line.startswith("    gofer ")]
+    changes = {"me@login.lab": "login", "python": "python3"}
+    (laptop.folder / "train.py").write_text("print('trained')\n")
+    request.addfinalizer(lambda: laptop.gofer("logout", "lab"))
+    typed = []
+    for words in lines:
+        # A shell needs a terminal, and a run that has not ended.
+        if {"lab", "last"} & {*words} and words[1] != "ssh":
+            typed.append(words[1])
+            done = laptop.gofer(*(changes.get(word, word) for word in words[1:]))
+            if "submit" in words:
+                laptop.gofer("wait", "last")
+            assert words[1:3] != ["list", "nodes"] or "4/4" in done.out
+    assert typed == ["target", "login", "doctor", "list", "-n", "why", "extract"]
+    assert any("trained" in path.read_text() for path in (laptop.folder / "results/logs").rglob("rank-0.log"))
+
+
 def test_the_partition_is_asked_on_a_terminal(laptop: Home) -> None:
     argv = laptop.argv("target", "add", "lab", "--kind", "slurm", "--host", "login", "--no-try", "time=4m")
     with Terminal(argv, cwd=laptop.folder, env=laptop.environ) as terminal:
