@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from gofer.core.launch import MPIRUN
@@ -37,6 +38,16 @@ _DROPPED = {
 }
 
 
+# A node has the old paths where its user may make them, as root in a container may. Elsewhere the run
+# continues: its code may well use the folders beside it.
+_LINK = """\
+# Philly had its folders below a mount point; these paths lead to where they are now.
+link() {
+  { mkdir -p "$(dirname "$2")" && { [ -e "$2" ] || rm -f "$2"; }; } 2> /dev/null || true
+  [ "$1" -ef "$2" ] || ln -sT "$(readlink -f "$1")" "$2" 2> /dev/null ||
+    echo "$2 cannot be made here: code that names it must name $1" >&2
+}
+"""
 # The one folder that was called otherwise beside the code.
 _FOLDERS = {"model_folder": "models"}
 
@@ -82,7 +93,8 @@ def import_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
         keys.carried("multi_process", f"targets.{target}.job.multi_process")
     job["gpus"] = _GPUS if gpus is None else gpus
     keys.carried("num_gpu", f"targets.{target}.job.gpus")
-    if draft.add_setup(target, job, node_setup(COMPILE_SCRIPT, as_root=False)):
+    script = _link_lines(keys, folders) + node_setup(COMPILE_SCRIPT, as_root=False)
+    if draft.add_setup(target, job, script):
         draft.note(
             f"runs on `{target}` install `requirements.txt` and run `{COMPILE_SCRIPT}` first, where there is "
             f"one, as on Philly; without `targets.{target}.job.setup` they do not"
@@ -95,6 +107,18 @@ def import_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
         f"and job defaults go to the target `{target}`"
     )
     return target
+
+
+def _link_lines(keys: SheetKeys, folders: dict[str, Entry]) -> str:
+    """Lines of a set-up that let the older absolute paths lead to the folders; none without folders."""
+    params = keys.inner("config_param")
+    paths = {_folder_name(key): params.text(key) or "" for key in params if key.endswith("_folder")}
+    lines = [f"link {quote(f'./{name}')} {quote(paths[name].rstrip('/'))}\n" for name in folders]
+    return _LINK + "".join(lines) if lines else ""
+
+
+def _folder_name(key: str) -> str:
+    return _FOLDERS.get(key) or safe_name(key.removesuffix("_folder"))
 
 
 def import_clusters(draft: ImportDraft, path: Path) -> None:
@@ -183,14 +207,14 @@ def _folders(keys: SheetKeys, target: str, mounts: list[_Mount]) -> dict[str, En
         elif key == "code_path":
             params.dropped(key, "gofer sends the code of each run to the target's store by itself")
         elif key.endswith("_folder") and key != "_folder":
-            name = _FOLDERS.get(key) or safe_name(key.removesuffix("_folder"))
+            name = _folder_name(key)
             folders[name] = _folder(params, key, f"targets.{target}.folders.{name}", mount)
     return folders
 
 
 def _folder(params: SheetKeys, key: str, to: str, mount: _Mount) -> Entry:
     folder: Entry = {"store": mount.store or "", "path": mount.inner(params.text(key) or "") or "/"}
-    why = f"a store and a path in it instead of a path below `{mount.point}`"
+    why = f"a store and a path in it; the set-up lets the path below `{mount.point}` lead there where it may"
     if mount.read_only:
         folder["read_only"] = True
         why += ", and `read_only`, as it was mounted"

@@ -125,7 +125,8 @@ class OlderToolHome(Home):
         text = PHILLY_TARGET.format(where=where, key=key, container=self.containers[0], **account)
         self.write("gofer.yaml", text)
         write_account(self.folder, "vigeastblob_account", self._account(0))
-        self.write("aux_data/configs/philly_vc.yaml", PHILLY)
+        # The nodes of the simulator are processes of this machine, which must not get a folder `/blob`.
+        self.write("aux_data/configs/philly_vc.yaml", PHILLY.replace("/blob", f"{self.root}/blob"))
         self.write("aux_data/configs/multi_philly_vc.yaml", CLUSTERS)
         for name in ("train.py", "scripts/train.py"):
             self.write(name, TRAIN)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gofer.backends.kind import BackendContext, Kind, check_reach
+from gofer.backends.kind import BackendContext, Kind, KindChecks, check_reach
+from gofer.backends.ssh.checks import ssh_checks
 from gofer.backends.ssh.options import SshOptions, capabilities, login_to
 from gofer.backends.ssh.set_up import set_up
 
@@ -29,4 +30,11 @@ def login(options: SshOptions, placement: str) -> Login:
     return login_to(options, placement if placement and not options.shared else options.hosts[0])
 
 
-KIND = Kind(SshOptions, make, login, capabilities, set_up=set_up)
+KIND = Kind(
+    SshOptions,
+    make,
+    login,
+    capabilities,
+    checks=KindChecks("ssh", ssh_checks, "ssh://"),
+    set_up=set_up,
+)

@@ -1,4 +1,4 @@
-"""The checks of `gofer doctor azure`: what all targets of one kind need, and their stores.
+"""The checks of `gofer doctor azure` and `gofer doctor ssh`: what targets of one kind need, and their stores.
 
 The checks of a kind are in its package of `gofer.backends`. The check of a store writes one small object to
 the store and removes it again.
@@ -41,7 +41,8 @@ def kind_checks(session: Session, word: str, name: str | None = None) -> list[Ch
     known = registry.find_checks(word)
     if known is None:
         raise UsageError(
-            f"`gofer doctor {word}` checks nothing", hint="`gofer doctor`, or `gofer doctor azure [TARGET]`"
+            f"`gofer doctor {word}` checks nothing",
+            hint="`gofer doctor`, or `gofer doctor azure [TARGET]` or `gofer doctor ssh`",
         )
     kind, checks = known
     targets = _targets(session, kind, name)
