@@ -59,7 +59,7 @@ class ResultWriter:
             "is_sentence": bool(message),
             "traceback": lines[-_MOST_TRACEBACK:],
         }
-        # Whoever reads an exit or an interruption must not exit or be interrupted by it.
+        # An exit or an interruption must not end the program that reads the result.
         data = _pickled(error) if isinstance(error, Exception) and not message else b""
         self._write(facts, lambda file: file.write(data))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ def _this_python() -> str:
 
 def with_result_key(private: RunSecrets) -> RunSecrets:
     """The secrets of a run with a new key, by which its results are known to be its own."""
-    environment = {**private.environment, KEY_VARIABLE: secrets.token_hex(_KEY_BYTES)}
+    environment = {**private.environment, KEY_VARIABLE: os.urandom(_KEY_BYTES).hex()}
     return private._replace(environment=environment, secrets=[*private.secrets, KEY_VARIABLE])
 
 
