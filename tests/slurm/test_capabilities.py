@@ -62,7 +62,7 @@ def test_why_a_run_waits(home: SlurmHome, backend: SlurmBackend) -> None:
 
     def why(run: RunRef) -> str:
         found = backend.waiting(run)
-        return found.why if found and found.ahead is not None and "(None)" not in found.why else ""
+        return found.why if found and found.ahead is not None and "considered" not in found.why else ""
 
     assert until(lambda: why(RunRef(first)), "a reason").endswith(("(Resources)", "(Priority)"))
     row = RunRef(f"{second}-1", second, 1)

@@ -143,3 +143,7 @@ def test_an_estimate_a_year_away_is_left_out(days: float, is_shown: bool) -> Non
     at = days * 86400 + 5.0
     job = QueuedJob("7", "PENDING", "Resources", "gpu", at, 0.0, 1.0, 0)
     assert waiting(job, 5.0) == Waiting(explain("Resources"), 0, at if is_shown else None)
+
+
+def test_a_job_that_slurm_has_not_considered_has_no_code() -> None:
+    assert explain("None") == explain("(None)") == "Slurm has not considered it yet"

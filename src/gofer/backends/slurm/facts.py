@@ -23,8 +23,9 @@ UNTYPED = "gpu"
 _FREE = ("idle",)
 _MIXED = ("mixed",)
 _BUSY = ("allocated", "completing")
+_NO_REASON = "None"
 _WORDS = {
-    "None": "Slurm has not considered it yet",
+    _NO_REASON: "Slurm has not considered it yet",
     "Resources": "the nodes or GPUs that it needs are in use; it is next in line",
     "Priority": "jobs of higher priority come first",
     "Dependency": "it waits for another job to end",
@@ -212,11 +213,13 @@ def shell(
 
 
 def explain(reason: str) -> str:
-    """One line in plain words, followed by Slurm's own code."""
+    """One line in plain words, followed by Slurm's own code, if it has one."""
     code = reason.strip().strip("()")
     # Slurm appends details to some codes: `ReqNodeNotAvail, UnavailableNodes:n1`.
     first = re.split(r"[,\s]", code, maxsplit=1)[0]
     words = _WORDS.get(first) or _explain_limit(first)
+    if first == _NO_REASON:
+        return _WORDS[first]
     return f"{words} ({code})" if words else f"Slurm reports `{code}`"
 
 
