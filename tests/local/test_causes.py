@@ -31,11 +31,13 @@ def folder(home: Home) -> Path:
         "exp/lib/m.py": LIBRARY,
         "exp/main.py": CALLER,
         "exp/crlf.sh": "#!/bin/sh\r\ntrue\r\n",
+        "exp/by env.sh": "#!/usr/bin/env bash\r\n",
         "exp/plain.sh": "#!/bin/sh\ntrue\n",
     }.items():
         (top / path).parent.mkdir(parents=True, exist_ok=True)
         (top / path).write_bytes(text.encode())
-    (top / "exp/crlf.sh").chmod(0o755)
+    for name in ("crlf.sh", "by env.sh"):
+        (top / "exp" / name).chmod(0o755)
     return top / "exp"
 
 
@@ -72,6 +74,7 @@ CASES = {
     "secret": Case(["cat", "../.env"], "left out by the line `.env` of .gitignore", "--include ../.env"),
     "ignored": Case(["cat", "big data/a"], "left out by the line `big data/`", "--include 'big data/'"),
     "crlf": Case(["./crlf.sh"], "`crlf.sh` has Windows line ends", "sed -i 's/\\r$//' crlf.sh && gofer"),
+    "crlf-env": Case(["./by env.sh"], "`by env.sh` has Windows line ends", "'by env.sh' && gofer"),
     "crlf-inside": Case(["sh", "-c", "./crlf.sh"], "`crlf.sh` has Windows line ends", "crlf.sh && gofer"),
     "not-executable": Case(
         ["sh", "-c", "./plain.sh"], "`plain.sh` is not executable", "chmod +x plain.sh &&"

@@ -38,6 +38,8 @@ _RETURN = re.compile(
     r"|(?P<script>[^:\s]+): (?:line )?\d+: .*\\r': command not found"
     r"|(?P<sh>[^:\s]+): (?:line )?\d+: .*\r: not found"
 )
+# `#!/usr/bin/env bash` with a Windows line end: the line does not name the script.
+_RETURN_OF_ENV = re.compile(r"^(?:/usr/bin/)?env: .*(?:\\r|\r)['\u2019]?: No such file")
 _LONGEST_LINE = 4096
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
@@ -49,9 +51,25 @@ def find_windows_lines(run: FailedRun) -> Cause | None:
         name = found["path"] or found["script"] or found["sh"] if found else other and other["path"]
         path = _in_project(run, name) if name else None
         if path is not None and (found or _has_windows_lines(run.session.folder / path)):
-            words = f"`{path}` has Windows line ends"
-            return Cause(words, (f"sed -i 's/\\r$//' {quote_word(path)} && {run.again}",))
+            return _windows_lines(run, path)
+    if any(_RETURN_OF_ENV.search(line) for line in run.lines):
+        return _windows_lines_of_command(run)
     return None
+
+
+def _windows_lines_of_command(run: FailedRun) -> Cause:
+    """A word of the command, or of a line of a shell in it, is the script."""
+    words = [*run.job.command, *(word for part in run.job.command for word in part.split())]
+    paths = [_in_project(run, word) for word in words]
+    path = next((one for one in paths if one and _has_windows_lines(run.session.folder / one)), None)
+    if path is None:
+        return Cause("a script that it started has Windows line ends", (run.again,))
+    return _windows_lines(run, path)
+
+
+def _windows_lines(run: FailedRun, path: str) -> Cause:
+    words = f"`{path}` has Windows line ends"
+    return Cause(words, (f"sed -i 's/\\r$//' {quote_word(path)} && {run.again}",))
 
 
 def _has_windows_lines(path: Path) -> bool:
