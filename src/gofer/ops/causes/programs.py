@@ -58,7 +58,7 @@ def find_windows_lines(run: FailedRun) -> Cause | None:
 
 
 def _windows_lines_of_command(run: FailedRun) -> Cause:
-    """A word of the command, or of a line of a shell in it, is the script."""
+    """The script is in the command, also within a line for a shell."""
     words = [*run.job.command, *(word for part in run.job.command for word in part.split())]
     paths = [_in_project(run, word) for word in words]
     path = next((one for one in paths if one and _has_windows_lines(run.session.folder / one)), None)
@@ -91,7 +91,7 @@ def find_forbidden_program(run: FailedRun) -> Cause | None:
 
 
 def find_missing_repository(run: FailedRun) -> Cause | None:
-    """A command that needs the git repository of the project, which stayed behind. The reason says so."""
+    """A command that needs the git repository of the project, which stayed behind. The node explains it."""
     code = run.record.code
     if code is None or not code.commit or code.git or not any(NO_REPOSITORY.search(one) for one in run.lines):
         return None

@@ -17,7 +17,7 @@ from gofer.ops.logs.setup_log import SetupLog
 from gofer.ops.messages import NO_STATUS, LiveStatus
 from gofer.ops.runs.node_reports import progress
 from gofer.ops.runs.run_records import RunRecords
-from gofer.ops.runs.waiting import WAITING, waiting_for
+from gofer.ops.runs.wait_reason import WAITING, waiting_for
 from gofer.text import count_runs, format_duration
 from gofer.tracking.query import Filter, Query
 

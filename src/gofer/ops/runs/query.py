@@ -19,7 +19,7 @@ from gofer.ops.runs.freshness import NOT_STALE, NoAnswerYet, StaleRuns
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.target_views import page_of
-from gofer.ops.runs.waiting import WAITING, waiting_for
+from gofer.ops.runs.wait_reason import WAITING, waiting_for
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.storage.base import OnDisk

@@ -21,7 +21,7 @@ from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import explain, find_first_failure, signal_of
 from gofer.ops.runs.node_reports import node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
-from gofer.ops.runs.waiting import WAITING, waiting_for
+from gofer.ops.runs.wait_reason import WAITING, waiting_for
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.text import format_time, quote_command
