@@ -23,6 +23,10 @@ from clusters.ssh import SshHosts
 from home import Home, until
 from terminal import Terminal
 
+from gofer.errors import Unreachable
+from gofer.transport.ssh import Login, SshMachine
+from gofer.transport.ssh_errors import LoginNeeded
+
 pytestmark = ON_SSH_HOSTS
 
 CODE = "271828"
@@ -115,6 +119,7 @@ def test_later_commands_use_the_connection_until_it_is_gone(laptop: Laptop, ssh_
     os.kill(laptop.master("hosta"), signal.SIGKILL)
     until(lambda: asked in laptop.gofer("logs", run, status=None).err, "the connection is gone")
     assert "`gofer login lab`" in laptop.gofer("list", "nodes", "-t", "lab").out
+    assert "`gofer login pool`" in laptop.gofer("doctor", "-t", "pool", status=1).err
     assert laptop.logins() == []
     assert "no connection is open" in laptop.gofer("list", "logins").err
     laptop.log_in("lab", "--keep", "2h")
@@ -229,6 +234,47 @@ def test_target_add_offers_to_log_in(laptop: Laptop, ssh_hosts: SshHosts) -> Non
         terminal.type("n\r")
         assert terminal.end() == 1
     assert laptop.logins() == []
+
+
+def test_a_machine_that_asks_is_not_asked_again_and_again(
+    laptop: Laptop, ssh_hosts: SshHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh_hosts.ask_for("hosta", CODE)
+    monkeypatch.setenv("PATH", laptop.environ["PATH"])
+    laptop.gofer("login", "lab", status=1)
+    machine = SshMachine(Login("hosta"), sockets=Path(laptop.environ["XDG_RUNTIME_DIR"]) / "gofer")
+    before = ssh_hosts.lines["hosta"].counts().connections
+    for _ in range(5):
+        with pytest.raises(LoginNeeded):
+            machine.files("~").find()
+    # One failed login: a machine may lock out a user with many.
+    assert ssh_hosts.lines["hosta"].counts().connections == before + 1
+    laptop.log_in("lab")
+    assert machine.files("~").find()
+    # The network is gone, and nobody knows it yet.
+    ssh_hosts.lines["hosta"].pause()
+    with pytest.raises(Unreachable, match="over the open connection") as caught:
+        machine.files("~", wait_s=0.5).find()
+    assert "`gofer logout --host hosta && gofer login --host hosta`" in str(caught.value.hint)
+    machine.close()
+
+
+def test_who_follows_a_run_is_told_to_log_in_and_follows_on(laptop: Laptop, ssh_hosts: SshHosts) -> None:
+    ssh_hosts.ask_for("hosta", CODE)
+    laptop.log_in("lab")
+    run = laptop.submit(
+        "-c", "lab", "sh", "-c", "echo first; until test -e go; do sleep 0.1; done; echo last"
+    )
+    with laptop.terminal("logs", "-f", run) as terminal:
+        terminal.until("first")
+        laptop.gofer("logout", "lab")
+        terminal.until("no connection to it is open; trying again")
+        terminal.until("`gofer login lab` asks on the terminal")
+        assert "hint:" in laptop.gofer("list").err and "`gofer login lab`" in laptop.gofer("list").err
+        laptop.log_in("lab")
+        laptop.gofer("ssh", run, "touch", "go")
+        terminal.until("last")
+        assert terminal.end() == 0
 
 
 def test_without_a_terminal_a_key_is_enough_or_the_error_says_so(laptop: Laptop, ssh_hosts: SshHosts) -> None:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from gofer.core import private_folder
+from gofer.core.files import write_whole
 from gofer.errors import CheckFailed, GoferError, Unreachable
 from gofer.model.decode import decode
 from gofer.text import quote_command
@@ -164,7 +165,7 @@ def keep_open(
     if found is not None:
         return found
     private_folder.make_missing(sockets)
-    _control("stop", host, sockets)  # the one of a minute: commands that use it go on, and new ones do not
+    _control("stop", host, sockets)  # the one of a minute: commands that use it continue, new ones do not
     options = {
         "BatchMode": "no" if asks else "yes",
         "ConnectTimeout": str(_CONNECT_S),
@@ -190,7 +191,7 @@ def keep_open(
         )
     record = Record(host, target, time.time(), keep_s)
     path = _record_path(host, sockets)
-    path.write_bytes(msgspec.json.encode(record))
+    write_whole(str(path), msgspec.json.encode(record), mode=0o600)
     return _connection(record, path.stat().st_mtime)
 
 

@@ -27,11 +27,13 @@ from gofer.transport.bundle import NEEDED, READY, bootstrap_command, bundle
 from gofer.transport.machine import CALL_S
 from gofer.transport.shared_connection import (
     explain_failure,
+    find_open,
     note_use,
     quiet_environment,
     sockets_folder,
     ssh_argv,
 )
+from gofer.transport.ssh_errors import LoginNeeded, login_command, logout_command
 
 if TYPE_CHECKING:
     import subprocess
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _GREETING_S = 60.0
+_REFUSED_S = 60.0
 _MOST_NOISE = 4 << 20
 _PIECE = 1 << 18
 
@@ -61,6 +64,8 @@ class SshMachine:
         self._login = login
         self._sockets = sockets
         self._line: _Line | None = None
+        # Set while the machine asks for a login, and when it said so.
+        self._refusal: tuple[LoginNeeded, float] | None = None
         self._lock = threading.RLock()
 
     @property
@@ -104,14 +109,29 @@ class SshMachine:
                 line.close()
 
     def _connect(self) -> _Line:
+        self._check_refusal()
         private_folder.make_missing(self._sockets)
         line = _Line(self._login, self._sockets, self.target)
         try:
             line.greet()
-        except BaseException:
+        except BaseException as error:
             line.close()
+            if isinstance(error, LoginNeeded):
+                self._refusal = (error, time.monotonic())
             raise
+        self._refusal = None
         return line
+
+    def _check_refusal(self) -> None:
+        """Raise the last LoginNeeded again while no person has logged in since. Each connection would be a
+        failed login on the machine, which may lock out a user with many of them.
+        """
+        if self._refusal is None:
+            return
+        error, since = self._refusal
+        is_recent = time.monotonic() - since < _REFUSED_S
+        if is_recent and find_open(self._login.host, self._sockets) is None:
+            raise LoginNeeded(error.message, hint=error.hint)
 
 
 def shell_argv(login: Login, words: Sequence[str], *, terminal: bool) -> list[str]:
@@ -133,7 +153,7 @@ def reach(login: Login, target: str = "") -> SshMachine:
     if login not in _reached:
         _reached[login] = SshMachine(login, sockets=sockets_folder(os.environ))
     machine = _reached[login]
-    machine.target = machine.target or target
+    machine.target = target or machine.target
     return machine
 
 
@@ -240,9 +260,7 @@ class _Line:
         stream = self._process.stdout
         assert stream is not None
         if not select.select([stream], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise Unreachable(
-                f"{self._login.host} did not answer in time", hint=f"try `ssh {self._login.host} true`"
-            )
+            raise self._silent("did not answer in time")
         data = os.read(stream.fileno(), _PIECE)
         if not data:
             raise self._cut()
@@ -256,13 +274,22 @@ class _Line:
         os.set_blocking(stream.fileno(), False)
         while view:
             if not select.select([], [stream], [], max(0.0, deadline - time.monotonic()))[1]:
-                raise Unreachable(
-                    f"{self._login.host} does not read the request", hint=f"try `ssh {self._login.host} true`"
-                )
+                raise self._silent("does not read the request")
             try:
                 view = view[os.write(stream.fileno(), view) :]
             except BrokenPipeError:
                 raise self._cut() from None
+
+    def _silent(self, words: str) -> Unreachable:
+        host = self._login.host
+        if find_open(host, self._sockets) is None:
+            return Unreachable(f"{host} {words}", hint=f"try `ssh {host} true`")
+        # Only the end of a connection says that its network is gone, and that can take minutes.
+        end, again = logout_command(host, self._target), login_command(host, self._target)
+        return Unreachable(
+            f"{host} {words} over the open connection",
+            hint=f"after a change of the network, close the connection and open another: `{end} && {again}`",
+        )
 
     def _cut(self) -> Unreachable:
 

@@ -82,6 +82,11 @@ def login_command(host: str, target: str = "") -> str:
     return f"gofer login {quote_word(target)}" if target else f"gofer login --host {quote_word(host)}"
 
 
+def logout_command(host: str, target: str = "") -> str:
+    """What a person types to close the connection that `login_command` opened."""
+    return login_command(host, target).replace("gofer login", "gofer logout", 1)
+
+
 def explain(host: str, status: int, complaints: str, target: str = "") -> Unreachable:
     """The error for an `ssh` that ended without an answer; LoginNeeded where a person has to log in.
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from gofer.core.log_lines import last_states
 from gofer.errors import BackendError, CredentialError, GoferError, StoreError
 from gofer.ops.logs.log_bytes import LogBytes, read_forward, read_tail
-from gofer.ops.messages import AnyMessage, Message
+from gofer.ops.messages import AnyMessage, Hint, Message
+from gofer.transport.ssh_errors import LoginNeeded
 
 _GROWTH = 1.5
 
@@ -48,6 +49,8 @@ class OutageNotice:
         self._has_failed = True
         if error.message != self._said:
             self._emit(Message(f"{error.message}; {self._words}"))
+            if isinstance(error.__cause__, LoginNeeded) and error.hint:
+                self._emit(Hint(error.hint))  # following continues after the login
         self._said = error.message
 
     def end_round(self) -> None:

@@ -16,6 +16,7 @@ from gofer.errors import ConfigError, CredentialError, GoferError, Unreachable
 from gofer.ops.messages import Hint, Warning
 from gofer.text import format_duration
 from gofer.tracking.query import Filter, Query
+from gofer.transport.ssh_errors import LoginNeeded
 
 if TYPE_CHECKING:
     from gofer.ops.messages import AnyMessage
@@ -190,6 +191,6 @@ def _warnings(unanswered: Sequence[Unanswered]) -> list[AnyMessage]:
         found.append(Warning(f"{words}; showing the state from {age} ago"))
         if isinstance(error, ConfigError):
             found.append(Hint("`gofer config check` lists every error of the settings"))
-        elif isinstance(error, CredentialError) and error.hint:
+        elif isinstance(error, CredentialError | LoginNeeded) and error.hint:
             found.append(Hint(f"{error.hint}"))
     return found

@@ -24,7 +24,7 @@ from gofer.ops.accounts.machine_logins import (
 )
 from gofer.ops.session import Session
 from gofer.text import format_duration, format_local_time, format_time
-from gofer.transport.ssh_errors import login_command
+from gofer.transport.ssh_errors import logout_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def _log_in(session: Session, machine: Machine, keep_s: float) -> OpenConnection
         print_message(f"{machine.host}: a connection of your own `ssh` is open, and gofer uses it")
         return found._replace(target=machine.target)
     what = "logged in" if is_new else "you are logged in already"
-    end = login_command(machine.host, machine.target).replace("gofer login", "gofer logout")
+    end = logout_command(machine.host, machine.target)
     kept = f"the connection stays open for {format_duration(found.keep_s)} after its last use"
     print_message(f"{machine.host}: {what}; {kept}, and `{end}` closes it now")
     return found
