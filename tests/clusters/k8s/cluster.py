@@ -29,7 +29,7 @@ from clusters.cells import (
 )
 from clusters.errors import ClusterError
 from clusters.k8s.audit import Request, read_requests
-from clusters.k8s.control_plane import HEALTH, PARTS
+from clusters.k8s.control_plane import HEALTH, PARTS, checked_part
 from clusters.k8s.images import image_store
 from clusters.k8s.node_files import Node
 from clusters.k8s.nodes import (
@@ -133,7 +133,11 @@ class Kubernetes:
         return [node.name for node in self._nodes()]
 
     def node(self, name: str) -> Node:
-        return Node(self.site, int(name.removeprefix("node")))
+        """The node with this name, on or off; ClusterError when there is none."""
+        for node in self._nodes():
+            if node.name == name:
+                return node
+        raise ClusterError(f"there is no node {name!r}: the nodes are {', '.join(self.nodes)}")
 
     def add_nodes(self, count: int) -> list[str]:
         """Start more nodes; their names. They are not yet ready when this returns."""
@@ -158,7 +162,7 @@ class Kubernetes:
         start_node(node, find_one(self.folder, wire_name(node)), tied=self.tied)
 
     def remove_node(self, name: str) -> None:
-        """Switch the node off and let the cluster forget it. Idempotent."""
+        """Switch the node off and let the cluster forget it."""
         node = self.node(name)
         for part in (name, wire_name(node)):
             if cell := find(self.folder).get(part):
@@ -201,8 +205,9 @@ class Kubernetes:
         self.until(lambda: {self.ready_nodes().get(name) for name in names} <= {GPUS}, f"{', '.join(names)}")
 
     def _nodes(self) -> list[Node]:
-        folders = (self.folder / "nodes").iterdir()
-        return sorted((self.node(path.name) for path in folders), key=lambda node: node.number)
+        folders = self.folder.glob("nodes/node*")
+        numbers = sorted(int(path.name.removeprefix("node")) for path in folders)
+        return [Node(self.site, number) for number in numbers]
 
     # -- parts of the control plane
 
@@ -210,11 +215,11 @@ class Kubernetes:
         """Start a part of the control plane with the state it left; it does not yet answer then."""
         env = {"PATH": f"{programs()}:{os.environ.get('PATH', os.defpath)}"}
         log = self.folder / "logs" / f"{name}.log"
-        return self.control.start(PARTS[name](self.site), log=log, env=env, can_stop=True)
+        return self.control.start(PARTS[checked_part(name)](self.site), log=log, env=env, can_stop=True)
 
     def kill_part(self, name: str) -> None:
         """End a part of the control plane at once, as a crash would; idempotent."""
-        kill(self.control, name)
+        kill(self.control, checked_part(name))
 
     def _succeeds(self, *argv: str) -> bool:
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from clusters.errors import ClusterError
 from clusters.k8s.site import API_PORT, Site
 
 _ETCD = "http://127.0.0.1:2379"
@@ -118,3 +119,10 @@ HEALTH: Mapping[str, str] = {
     "kube-controller-manager": "https://127.0.0.1:10257/healthz",
     "kube-scheduler": "https://127.0.0.1:10259/readyz",
 }
+
+
+def checked_part(name: str) -> str:
+    """The name of a part; ClusterError for any other."""
+    if name not in PARTS:
+        raise ClusterError(f"there is no part {name!r}: the parts are {', '.join(PARTS)}")
+    return name

@@ -17,7 +17,7 @@ from clusters import groups
 from clusters.cells import close, find, find_one
 from clusters.errors import ClusterError
 from clusters.k8s.cluster import Kubernetes
-from clusters.k8s.control_plane import PARTS
+from clusters.k8s.control_plane import PARTS, checked_part
 from clusters.k8s.nodes import DAEMONS, wire_name
 from clusters.k8s.processes import runs, send
 from clusters.network import set_port
@@ -83,7 +83,7 @@ def kill_part(k8s: Kubernetes, name: str) -> None:
 
 def freeze_part(k8s: Kubernetes, name: str) -> None:
     """Stop a part of the control plane: connections stay open, and nothing is answered."""
-    send(k8s.control, name, "STOP")
+    send(k8s.control, checked_part(name), "STOP")
 
 
 class Fault(NamedTuple):

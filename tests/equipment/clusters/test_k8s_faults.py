@@ -144,6 +144,16 @@ def status_is_known(k8s: Kubernetes) -> bool:
     return isinstance(status(k8s, "after"), dict)
 
 
+@pytest.mark.parametrize(
+    ("word", "message"), [("crash", "no node 'x': .*node1"), ("kill", "no part 'x': .*etcd")]
+)
+def test_an_unknown_name_is_refused_with_those_that_are_known(
+    k8s: Kubernetes, word: str, message: str
+) -> None:
+    with pytest.raises(ClusterError, match=message):
+        faults.FAULTS[word].cause(k8s, "x")
+
+
 def test_a_line_to_the_api_server_can_be_disturbed(k8s: Kubernetes) -> None:
     line, config = k8s.open_line("bad")
     one = KubeClient(kubeconfig.load(file=str(config)))
