@@ -86,7 +86,9 @@ class TimedRefresh:
         problems = []
         for question, group in zip(asked, groups, strict=True):
             try:
-                _record(self._session, question.rows, question.answer())
+                answer, rows = question.answer(), question.rows_of(group)
+                if rows:
+                    _record(self._session, rows, answer)
             except Exception as error:
                 problems.append(Unanswered(group, error))
             if question.is_open:
@@ -109,6 +111,13 @@ class _Question:
     def is_open(self) -> bool:
         """Whether there is no answer yet."""
         return self._call is not None and not self._call.has_ended
+
+    def rows_of(self, group: list[RunRow]) -> list[RunRow]:
+        """The runs of the question as they are now. Others may have been submitted, or have ended, since."""
+        if group is self.rows:
+            return group
+        ids = {row.id for row in self.rows}
+        return [row for row in group if row.id in ids]
 
     def answer(self) -> _Answer:
         """Blocks. Unreachable when the time is over."""
