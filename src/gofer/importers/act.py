@@ -28,13 +28,14 @@ COMPILE_SCRIPT = "compile.aml.sh"
 _INSTANCE_TYPE = "ND96amr_A100_v4"
 _SLA = "premium"
 _GPUS_PER_NODE = 4
+# The service's own PyTorch, for files that want no image of their own.
+_PYTORCH = "acpt-pytorch-2.2-cuda12.1@latest"
 # What ACT never sent, of that what a project may well hold; mapped folders are left out by themselves.
 _NEVER_SENT = ("/assets/", "/output/", "/data/", "/visualization/", "wandb/", "*.so", "*.o")
 
 _DROPPED = {
     "datastore_name": "gofer makes and finds datastores itself",
     "use_cli_auth": "gofer uses `az login`, a managed identity or a service principal, whichever there is",
-    "use_custom_docker": "a run always has an image; the service's own framework images are gone",
     "source_directory": "the older tool did not use it either",
     "entry_script": "gofer's agent takes its place",
     "with_log": "`gofer q` always fetches logs",
@@ -184,13 +185,15 @@ def _image(draft: ImportDraft, keys: SheetKeys, target: str, platform: str) -> E
     if "password" in docker:
         draft.forget(docker, "password", why)
     image = docker.text("image")
+    if keys.boolean("use_custom_docker") is False:
+        return _own_environment(keys, docker, target, platform)
+    if "use_custom_docker" in keys:
+        keys.dropped("use_custom_docker", "a run has the image that `docker.image` names")
     if image is None:
         docker.dropped("address", "no image is named")
         return {}
     to = f"targets.{target}.image"
     docker.carried("image", to)
-    if keys.boolean("use_custom_docker") is False:
-        docker.changed("image", to, "it is used now; the service's own images are gone")
     address = (docker.text("address") or "").strip().removeprefix("https://").strip("/")
     if not address or image.startswith(f"{address}/"):
         docker.dropped("address", "the image's name begins with it" if address else "it is empty")
@@ -201,6 +204,20 @@ def _image(draft: ImportDraft, keys: SheetKeys, target: str, platform: str) -> E
         docker.changed("address", to, "it stands before the image's name")
         docker.changed("image", to, "the address of its registry stands before it")
     return {"image": image}
+
+
+def _own_environment(keys: SheetKeys, docker: SheetKeys, target: str, platform: str) -> Entry:
+    """What the command runs in where the file wants no image of its own: the service's own PyTorch."""
+    for key in ("image", "address"):
+        docker.dropped(key, "`use_custom_docker: false` says that it is not used")
+    if platform == "singularity":
+        keys.dropped(
+            "use_custom_docker", "without an image a run has Singularity's default one, with PyTorch"
+        )
+        return {}
+    why = f"the service's own PyTorch; `gofer image list -t {target}` lists its other environments"
+    keys.changed("use_custom_docker", f"targets.{target}.environment", why)
+    return {"environment": _PYTORCH}
 
 
 def _job(draft: ImportDraft, keys: SheetKeys, target: str) -> Entry:

@@ -165,3 +165,13 @@ def test_what_initc_did_is_done_by_the_nodes(act: OlderToolHome) -> None:
     done = act.gofer("initc")
     assert "nothing is compiled here: each node runs `compile.aml.sh` before the command" in done.err
     assert "the code of" in done.err
+
+
+def test_without_a_custom_image_the_service_has_its_own(older_home: OlderToolHome) -> None:
+    older_home.act()
+    file = older_home.folder / "aux_data/aml/aml.yaml"
+    file.write_text(file.read_text().replace("use_custom_docker: true", "use_custom_docker: false"))
+    run = older_home.ended(older_home.gofer("submit", "python", "train.py").out)
+    assert run["state"] == "succeeded", run
+    body = older_home.azure.arm("GET", f"/jobs/{run['id']}")[1]
+    assert "/environments/acpt-pytorch-2.2-cuda12.1/versions/" in body["properties"]["environmentId"]

@@ -416,3 +416,18 @@ def test_two_files_of_one_name_are_refused(act: Shop) -> None:
 def test_the_default_is_not_taken_from_a_file_that_has_one(act: Shop) -> None:
     act.put("gofer.yaml", "target: local\n")
     assert act.bring("aux_data/aml/aml.yaml").default_target == "local"
+
+
+@pytest.mark.parametrize(("platform", "environment"), [("aml", True), ("itp", True), ("singularity", False)])
+def test_without_a_custom_image_a_run_has_the_pytorch_of_the_service(
+    act: Shop, platform: str, environment: bool
+) -> None:
+    text = CLUSTER.replace("use_custom_docker: true", "use_custom_docker: false")
+    act.put("aux_data/aml/aml.yaml", f"platform: {platform}\n{text}")
+    plan = act.plan("aux_data/aml/aml.yaml")
+    target = tree(plan)["targets"]["aml"]
+    assert "image" not in target
+    assert target.get("environment") == ("acpt-pytorch-2.2-cuda12.1@latest" if environment else None)
+    found = fates(plan)
+    assert found["docker.image"].outcome is KeyOutcome.DROPPED
+    assert "PyTorch" in found["use_custom_docker"].why
