@@ -121,7 +121,7 @@ def why(session: Session, row: RunRow) -> Why:
     if row.kind == "group":
         return _why_group(session, row)
     record = RunRecords(session).of(row)
-    waiting, life, failure, words, durable, child = None, None, None, None, "", None
+    waiting, life, failure, words, durable, child, folder = None, None, None, None, "", None, None
     try:
         if row.state in WAITING:
             waiting = waiting_for(session, row, record)
@@ -137,7 +137,7 @@ def why(session: Session, row: RunRow) -> Why:
     except StoreError as error:
         words = "; ".join(one for one in (explain(row, record), error.message) if one)
     end = _log_tail(session, row) if failure is None and row.state in _ENDED_BADLY else ()
-    cause = _cause(session, row, record, failure, end)
+    cause = _cause(session, row, record, failure, end, folder)
     if record is not None:
         end = in_project(session, record, end)
         failure = failure and failure._replace(tail=in_project(session, record, failure.tail))
@@ -156,19 +156,21 @@ def _cause(
     record: RunRecord | None,
     failure: FirstFailure | None,
     end: Sequence[str],
+    folder: RunFolder | None,
 ) -> Cause | None:
+    """`folder` is None when the store does not answer."""
     if record is None or row.state not in _ENDED_BADLY or is_adopted(row):
         return None
     from gofer.ops.causes.find import find_cause  # loads what takes snapshots
 
     lines = (*(failure.tail if failure else ()), *end)
-    run = FailedRun(session, row, record, lines, _peak_mib(session, row))
+    run = FailedRun(session, row, record, lines, None if folder is None else _peak_mib(folder, row))
     return find_cause(run, None if failure is None else signal_of(failure))
 
 
-def _peak_mib(session: Session, row: RunRow) -> float | None:
+def _peak_mib(folder: RunFolder, row: RunRow) -> float | None:
     try:
-        usage = node_usage(session.run_folder(row), row)
+        usage = node_usage(folder, row)
     except StoreError:
         return None
     return max((one.rss_peak_mib for one in usage if one.rss_peak_mib is not None), default=None)
@@ -240,23 +242,25 @@ def _counted(
     CUDA. The cause is looked for if the reason is among the first ones.
     """
     (state, reason, words), example = key, same[0]
-    failure = _first_failure(session, example)
+    folder, failure = _first_failure(session, example)
     tail = failure.tail if failure else ()
     if gpu_oversight.explains(record, tail):
         words = gpu_oversight.with_cure(words or state)
-    cause = _cause(session, example, record, failure, ()) if is_first else None
+    cause = _cause(session, example, record, failure, (), folder) if is_first else None
     words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
     tail = in_project(session, record, tail) if record else tail
     return ReasonCount(state, reason, words, len(same), example.short_id, tail)
 
 
-def _first_failure(session: Session, row: RunRow) -> FirstFailure | None:
-    if row.state != State.FAILED:
-        return None
+def _first_failure(session: Session, row: RunRow) -> tuple[RunFolder | None, FirstFailure | None]:
+    """The folder of the run, None when the store does not answer, and which rank failed first."""
+    if row.state not in _ENDED_BADLY:
+        return None, None
     try:
-        return find_first_failure(session.run_folder(row), row)
+        folder = session.run_folder(row)
+        return folder, find_first_failure(folder, row) if row.state == State.FAILED else None
     except StoreError:
-        return None
+        return None, None
 
 
 def _against_deadlock(waiting: Waiting | None, child: RunRow | None) -> tuple[str, ...]:
