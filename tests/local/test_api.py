@@ -122,7 +122,7 @@ def test_options_are_typed_words(own_home: Home, tmp_path: Path) -> None:
         ("ls *.py | wc -l", {}, "gofer.submit(['bash', '-c', 'ls *.py | wc -l'])"),
         (b"true", {}, "gofer.submit(['true'])"),
         (7, {}, "a list of words, not 7"),
-        (["echo", None], {}, "a word of the command is None"),
+        (["echo", None], {}, "a command word is None"),
         (["true"], {"time_limit": "2 hours"}, "not a duration"),
         (["true"], {"time_limit": "2h", "time_limit_s": 7200}, "the same option"),
         (["true"], {"outputs": "*.pt"}, "outputs=['*.pt']"),

@@ -111,7 +111,7 @@ def command_words(command: object) -> tuple[str, ...]:
         raise UsageError(
             f"a command is a list of words, not {command!r}", hint='gofer.submit(["python", "train.py"])'
         )
-    return tuple(_text("a word of the command", word) for word in command)
+    return tuple(_text("a command word", word) for word in command)
 
 
 def _as_list(command: str | bytes | os.PathLike[Any]) -> str:

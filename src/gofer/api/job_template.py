@@ -15,7 +15,14 @@ from gofer.api.run import Run
 from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
 from gofer.model.bounds import MOST_ROWS
-from gofer.ops.functions.archive import Call, CodeSource, PackedFunction, name_of, pack_call, pack_calls
+from gofer.ops.functions.archive import (
+    Arguments,
+    CodeSource,
+    PackedFunction,
+    name_of,
+    pack_call,
+    pack_calls,
+)
 from gofer.ops.session import Session
 from gofer.ops.submission.submit import SubmitRequest
 from gofer.ops.submission.submit import submit as submit_run
@@ -61,7 +68,7 @@ class JobTemplate:
     def submit(self, command: Any, /, *args: Any, **kwargs: Any) -> Run:
         """Run a command, or call `function(*args, **kwargs)`, on the target, and return at once."""
         if callable(command):
-            return self._submit_function(command, Call(args, kwargs))
+            return self._submit_function(command, Arguments(args, kwargs))
         return self._submit_command(command, *args, **kwargs)
 
     def map(self, function: Callable[..., R], /, *iterables: Iterable[Any]) -> FunctionRun[R]:
@@ -70,14 +77,14 @@ class JobTemplate:
 
         UsageError for no item, and for more than 100,000.
         """
-        calls = [Call(items) for items in itertools.islice(zip(*iterables, strict=False), MOST_ROWS + 1)]
+        calls = [Arguments(items) for items in itertools.islice(zip(*iterables, strict=False), MOST_ROWS + 1)]
         if not 0 < len(calls) <= MOST_ROWS:
             what = "is no item" if not calls else f"are more than {MOST_ROWS:,} items"
             raise UsageError(f"there {what} to call `{name_of(function)}` for")
         with OpenProject(self._folder) as session:
             return self._start(session, pack_calls(function, calls, _source(session)))
 
-    def _submit_function(self, function: Callable[..., R], call: Call) -> FunctionRun[R]:
+    def _submit_function(self, function: Callable[..., R], call: Arguments) -> FunctionRun[R]:
         _check_keywords(function, call.kwargs)
         with OpenProject(self._folder) as session:
             return self._start(session, pack_call(function, call, _source(session)))

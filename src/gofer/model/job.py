@@ -80,8 +80,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     `command_launcher` names the launcher that the command itself is, such as `torchrun`. `include` are
     patterns, from `workdir`, of ignored files that go along with the code.
     `packages` is None where nobody chose: the target decides, see gofer.node.packages. `stdin` is the length
-    in bytes of the standard input that was sent along, which lies in the run's folder. `function` replaces
-    the second word of the command. `shell`: the run is there to be entered, so a target that opens shells
+    in bytes of the standard input that was sent along, which lies in the run's folder. `function` stands
+    for `command[1]`. `shell`: the run is there to be entered, so a target that opens shells
     only on request gets the request. `after` are runs of the same target that have to end first. `code` is
     the URL of the folder in a store that the code came from; None for code of a folder of this machine.
     `ignore` are patterns of files that stay out of the code, beyond those of the settings. The name `.` in

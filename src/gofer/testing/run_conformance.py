@@ -16,7 +16,7 @@ from unittest import SkipTest
 from gofer.config.jobs import JobFlags
 from gofer.core import run_layout as names
 from gofer.core.launch import RANK_VARIABLES, Contract, NodePlace, rank_environment
-from gofer.ops.functions.archive import Call, CodeSource, pack_calls
+from gofer.ops.functions.archive import Arguments, CodeSource, pack_calls
 from gofer.ops.functions.results import ResultReader
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
@@ -206,7 +206,7 @@ class RunConformance:
             raise SkipTest("the nodes have no `python` of this version")
         with self.open() as session:
             source = CodeSource(session.folder, session.settings.code_folder.path)
-            packed = pack_calls(operator.truediv, [Call((4, 2)), Call((4, 0))], source)
+            packed = pack_calls(operator.truediv, [Arguments((4, 2)), Arguments((4, 0))], source)
             group = submit(session, SubmitRequest(target=self.target, code=False, function=packed))
             reader = ResultReader(session, self.ended(session, group))
             good, bad = session.ledger.rows_of(group.id)

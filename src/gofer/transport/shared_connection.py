@@ -3,7 +3,7 @@
 Each host has one connection, with a socket in a folder of this user. The first command opens it, and it ends
 a minute after its last use. A machine that asks for a password or a code needs a person: `keep_open` asks on
 the terminal and keeps the connection for hours. Where the person's own settings share connections
-(`ControlMaster` in ~/.ssh/config) and one is open, gofer uses that one.
+(`ControlMaster` in ~/.ssh/config) and one is open, gofer uses it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LONGEST_RUNTIME = 40
 _OWN_SESSION = (sys.executable, "-Ic", "import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
 
 
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConnectionRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is written down of a connection that a person opened. The time of the file is its last use."""
 
     host: str
@@ -189,7 +189,7 @@ def keep_open(
         raise Unreachable(
             f"{host} closed the connection right after the login", hint=f"try `ssh {host} true`"
         )
-    record = Record(host, target, time.time(), keep_s)
+    record = ConnectionRecord(host, target, time.time(), keep_s)
     path = _record_path(host, sockets)
     write_whole(str(path), msgspec.json.encode(record), mode=0o600)
     return _connection(record, path.stat().st_mtime)
@@ -222,7 +222,7 @@ def note_use(host: str, sockets: Path) -> None:
 
 def _find_kept(path: Path, sockets: Path) -> OpenConnection | None:
     try:
-        record, used = decode(path.read_bytes(), Record), path.stat().st_mtime
+        record, used = decode(path.read_bytes(), ConnectionRecord), path.stat().st_mtime
     except OSError:
         return None
     if record is None or not _control("check", record.host, sockets):
@@ -231,7 +231,7 @@ def _find_kept(path: Path, sockets: Path) -> OpenConnection | None:
     return _connection(record, used)
 
 
-def _connection(record: Record, used: float) -> OpenConnection:
+def _connection(record: ConnectionRecord, used: float) -> OpenConnection:
     until = used + record.keep_s
     return OpenConnection(
         record.host,

@@ -122,7 +122,7 @@ def _return(call: Call, results: ResultWriter, value: object) -> int:
         if isinstance(error, OSError):
             what = f"the result of `{call.name}` cannot be written: {error}"
         results.error(error, traceback.format_exc(), message=what)
-        return _say(what)
+        return _fail(what)
     return 0
 
 
@@ -138,7 +138,7 @@ def _report(results: ResultWriter, error: BaseException) -> int:
 def _report_exit(call: Call, results: ResultWriter, end: SystemExit) -> int:
     lines = traceback.format_exc()
     results.error(end, lines, message=f"`{call.name}` called sys.exit({end.code!r})")
-    return end.code if isinstance(end.code, int) else _say(str(end.code))
+    return end.code if isinstance(end.code, int) else _fail(str(end.code))
 
 
 def _report_unloadable(call: Call, results: ResultWriter, error: Exception) -> int:
@@ -148,10 +148,10 @@ def _report_unloadable(call: Call, results: ResultWriter, error: Exception) -> i
         what += "; the module has to be in the code that goes along, or in the packages of the run"
     results.error(error, lines, message=what)
     sys.stderr.write(lines)
-    return _say(what)
+    return _fail(what)
 
 
-def _say(words: str) -> int:
+def _fail(words: str) -> int:
     sys.stderr.write(f"gofer: {words}\n")
     return 1
 

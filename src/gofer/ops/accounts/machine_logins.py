@@ -24,7 +24,7 @@ _SHORTEST_S = 60.0
 _LONGEST_S = 30 * 86400.0
 
 
-class Machine(NamedTuple):
+class LoginMachine(NamedTuple):
     """A machine to log in to: its host for ssh, the target that has it, if a target was named, and the jump
     hosts on the way to it, as far as they were asked for.
     """
@@ -39,18 +39,18 @@ def is_azure(session: Session, target: str) -> bool:
     return registry.find(session.settings.target(target).kind).uses_azure_login
 
 
-def machines_of(session: Session, target: str) -> list[Machine]:
+def machines_of(session: Session, target: str) -> list[LoginMachine]:
     """The machines that gofer logs in to for a target; none for a target on this machine."""
     found = session.settings.target(target)
     login = registry.find(found.kind).login(found.options, "")
     hosts = registry.capabilities_of(found).machines or ((login.host,) if login else ())
-    return [Machine(host, target) for host in hosts]
+    return [LoginMachine(host, target) for host in hosts]
 
 
-def chosen_machines(session: Session, target: str | None, host: str | None) -> list[Machine]:
+def chosen_machines(session: Session, target: str | None, host: str | None) -> list[LoginMachine]:
     """The machines of `target`, or the one that `host` names. UsageError when the target has none."""
     if host is not None:
-        return [Machine(host)]
+        return [LoginMachine(host)]
     assert target is not None
     machines = machines_of(session, target)
     if not machines:
@@ -61,21 +61,21 @@ def chosen_machines(session: Session, target: str | None, host: str | None) -> l
     return machines
 
 
-def on_the_way(session: Session, machines: Sequence[Machine]) -> list[Machine]:
+def on_the_way(session: Session, machines: Sequence[LoginMachine]) -> list[LoginMachine]:
     """The machines, each after the jump hosts on the way to it. Asks `ssh` for the ways; connects nowhere."""
-    found: dict[str, Machine] = {}
+    found: dict[str, LoginMachine] = {}
     for machine in machines:
         for one in _way_to(machine, sockets_folder(session.environ)):
             found.setdefault(one.host, one)
     return list(found.values())
 
 
-def _way_to(machine: Machine, sockets: Path) -> list[Machine]:
+def _way_to(machine: LoginMachine, sockets: Path) -> list[LoginMachine]:
     """The jump hosts on the way to a machine, and the machine; no jump hosts where a connection is open."""
     jumps = find_route(machine.host, ",".join(machine.jumps)).jumps
     if not jumps or shared_connection.find_open(machine.host, sockets):
         return [machine]
-    first, *others = [Machine(jump, machine.target, jumps[:index]) for index, jump in enumerate(jumps)]
+    first, *others = [LoginMachine(jump, machine.target, jumps[:index]) for index, jump in enumerate(jumps)]
     # The first of them may have jump hosts of its own; the others are reached through it.
     return [*_way_to(first, sockets), *others, machine._replace(jumps=jumps)]
 
@@ -91,7 +91,9 @@ def keep_s_of(text: str) -> float:
     return keep_s
 
 
-def log_in(session: Session, machine: Machine, keep_s: float, *, asks: bool) -> tuple[OpenConnection, bool]:
+def log_in(
+    session: Session, machine: LoginMachine, keep_s: float, *, asks: bool
+) -> tuple[OpenConnection, bool]:
     """Open the connection to the machine, and whether it is new. Blocks while `ssh` asks on the terminal;
     without `asks` it asks nothing. Unreachable when ssh does not log in.
     """
@@ -110,16 +112,16 @@ def log_in(session: Session, machine: Machine, keep_s: float, *, asks: bool) -> 
     return opened, True
 
 
-def machines_to_leave(session: Session, target: str | None, host: str | None) -> list[Machine]:
+def machines_to_leave(session: Session, target: str | None, host: str | None) -> list[LoginMachine]:
     """The chosen machines, and the jump hosts to which `gofer login` of the same target connected."""
     machines = chosen_machines(session, target, host)
     known = {machine.host for machine in machines}
     kept = shared_connection.list_kept(sockets_folder(session.environ))
     others = [one.host for one in kept if target and one.target == target and one.host not in known]
-    return machines + [Machine(other, target or "") for other in others]
+    return machines + [LoginMachine(other, target or "") for other in others]
 
 
-def log_out(session: Session, machine: Machine) -> bool:
+def log_out(session: Session, machine: LoginMachine) -> bool:
     """Close gofer's connection to the machine, and whether there was one. The person's own stays."""
     return shared_connection.close(machine.host, sockets_folder(session.environ))
 
@@ -133,7 +135,7 @@ def list_logins(session: Session) -> list[OpenConnection]:
     """The connections that are open: those of `gofer login`, and the person's own to machines of targets."""
     kept = shared_connection.list_kept(sockets_folder(session.environ))
     known = {one.host for one in kept}
-    machines: dict[str, Machine] = {}
+    machines: dict[str, LoginMachine] = {}
     for name in session.settings.target_names:
         with suppress(GoferError):  # a target with an error is left out
             for machine in machines_of(session, name):

@@ -52,7 +52,7 @@ main()
 """
 
 
-class Call(NamedTuple):
+class Arguments(NamedTuple):
     """The arguments of one call."""
 
     args: tuple[object, ...]
@@ -79,7 +79,7 @@ class PackedFunction(NamedTuple):
         return slug(self.facts.name.rpartition(".")[2]) or "function"
 
 
-def pack_call(function: Callable[..., object], call: Call, source: CodeSource) -> PackedFunction:
+def pack_call(function: Callable[..., object], call: Arguments, source: CodeSource) -> PackedFunction:
     """Pack one call of a function.
 
     TypeError for arguments that the function does not take; UsageError for what cannot be pickled.
@@ -87,7 +87,9 @@ def pack_call(function: Callable[..., object], call: Call, source: CodeSource) -
     return _pack(function, [call], source, array=None)
 
 
-def pack_calls(function: Callable[..., object], calls: Sequence[Call], source: CodeSource) -> PackedFunction:
+def pack_calls(
+    function: Callable[..., object], calls: Sequence[Arguments], source: CodeSource
+) -> PackedFunction:
     """Pack a call for each row of an array, as `pack_call` packs one."""
     return _pack(function, calls, source, array=array_of(function, [call.args for call in calls]))
 
@@ -103,7 +105,11 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def _pack(
-    function: Callable[..., object], calls: Sequence[Call], source: CodeSource, *, array: Array | None
+    function: Callable[..., object],
+    calls: Sequence[Arguments],
+    source: CodeSource,
+    *,
+    array: Array | None,
 ) -> PackedFunction:
     name = name_of(function)
     _check(function, name)
@@ -144,7 +150,7 @@ def _check(function: Callable[..., object], name: str) -> None:
         )
 
 
-def _check_arguments(function: Callable[..., object], call: Call) -> None:
+def _check_arguments(function: Callable[..., object], call: Arguments) -> None:
     """TypeError, as the call would raise it."""
     try:
         signature = inspect.signature(function)

@@ -29,7 +29,7 @@ from gofer.transport.ssh_errors import logout_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gofer.ops.accounts.machine_logins import Machine
+    from gofer.ops.accounts.machine_logins import LoginMachine
     from gofer.transport.shared_connection import OpenConnection
 
 _COLUMNS = [Column("TARGET"), Column("HOST", flexible=True), Column("OPENED BY"), Column("ENDS")]
@@ -44,7 +44,7 @@ def log_in_machines(session: Session, target: str | None, given: dict[str, Any])
     return 0
 
 
-def log_in_on(session: Session, machines: Sequence[Machine], keep_s: float) -> list[OpenConnection]:
+def log_in_on(session: Session, machines: Sequence[LoginMachine], keep_s: float) -> list[OpenConnection]:
     """Log in on the machines, and before on the jump hosts on the way; the open connections. Tries every
     machine that is not behind one that failed, and then raises the first Unreachable.
     """
@@ -64,7 +64,7 @@ def log_in_on(session: Session, machines: Sequence[Machine], keep_s: float) -> l
     return opened
 
 
-def _log_in(session: Session, machine: Machine, keep_s: float) -> OpenConnection:
+def _log_in(session: Session, machine: LoginMachine, keep_s: float) -> OpenConnection:
     """Log in and say so; `ssh` asks its questions where a person can answer them."""
     found, is_new = log_in(session, machine, keep_s, asks=sys.stdin.isatty() and sys.stderr.isatty())
     if found.is_own:

@@ -13,7 +13,7 @@ from gofer.cli.commands.runs.submit import command as submit_command
 from gofer.cli.options import Command, Flag, Option, offers
 from gofer.cli.output.screen import print_message
 from gofer.errors import UsageError
-from gofer.ops.accounts.machine_logins import USUAL_KEEP, Machine, keep_s_of
+from gofer.ops.accounts.machine_logins import USUAL_KEEP, LoginMachine, keep_s_of
 from gofer.ops.session import Session
 from gofer.ops.settings.config_edit import settings_file
 from gofer.ops.settings.target_add import (
@@ -93,7 +93,7 @@ def _offer_login(session: Session, target: str, host: str, error: LoginNeeded) -
     print_message(error.message)
     if not click.confirm(f"log in to {host} on this terminal now?", default=True, err=True):
         raise error
-    log_in_on(session, [Machine(host, target)], keep_s_of(USUAL_KEEP))
+    log_in_on(session, [LoginMachine(host, target)], keep_s_of(USUAL_KEEP))
 
 
 def _try(name: str) -> int:

@@ -65,7 +65,7 @@ def watch(session: Session, shown: Shown) -> NoReturn:
 
 
 class _Question:
-    """When the clusters are asked about the runs."""
+    """The times of the requests to the clusters."""
 
     def __init__(self) -> None:
         self._next = self._earliest = 0.0
