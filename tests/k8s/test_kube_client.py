@@ -61,7 +61,7 @@ def may_read_pods(k8s: Kubernetes, *who: str) -> None:
 
 @pytest.fixture
 def alice(k8s: Kubernetes) -> Any:
-    """A user who may read pods, and nothing else."""
+    """A user with the right to read pods, and no other."""
     may_read_pods(k8s, "--user=alice")
     yield "alice"
     k8s.kubectl("delete", "role/reader", "rolebinding/reader")

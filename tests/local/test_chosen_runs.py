@@ -1,4 +1,4 @@
-"""Commands on the runs that a filter chooses: what is asked, what is refused, what is done."""
+"""Commands on the runs that a filter chooses: questions, refusals and results."""
 
 from __future__ import annotations
 

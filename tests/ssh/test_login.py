@@ -211,7 +211,7 @@ def test_a_connection_of_the_persons_own_is_used(laptop: Laptop, ssh_hosts: SshH
 def test_target_add_offers_to_log_in(laptop: Laptop, ssh_hosts: SshHosts) -> None:
     ssh_hosts.ask_for("hosta", CODE)
     words = ["target", "add", "new", "--kind", "ssh", "--host", "hostb"]
-    # A script is told what to type: the target does not exist yet.
+    # The target does not exist yet; a script gets the command to type.
     assert "`gofer login --host hosta`" in laptop.gofer(*words, status=1).err
     with laptop.terminal(*words) as terminal:
         terminal.until("its jump host hosta cannot be reached: it asks for a password or a code")

@@ -1,4 +1,4 @@
-"""The Kubernetes client against an HTTPS server: who asks, whom it trusts, what it retries and reports."""
+"""The Kubernetes client against an HTTPS server: credentials, trust, retries and errors."""
 
 from __future__ import annotations
 
