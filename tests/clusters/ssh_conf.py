@@ -85,7 +85,7 @@ def sshd_conf(folder: Path, listen: str, port: int, environ: Mapping[str, str]) 
 
 
 def pam_conf(check: Path) -> str:
-    """A service of PAM that asks for a `Password:`, and accepts the users that the program `check` accepts."""
+    """A PAM service that asks for a `Password:`. It accepts the users that the program `check` accepts."""
     return (
         f"auth required pam_exec.so quiet expose_authtok {check}\n"
         "auth required pam_permit.so\n"  # pam_exec has no say in pam_setcred, and somebody must
