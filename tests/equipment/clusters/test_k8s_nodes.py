@@ -65,6 +65,7 @@ def test_a_pod_reaches_a_server_of_this_machine(k8s: Kubernetes) -> None:
         peer, (address, _) = server.accept()
         with peer:
             assert peer.recv(100) == b"hello"
+    assert until_ended(k8s, "caller") == "Complete"
     assert address == pods_of(k8s, "caller")[0]["status"]["podIP"]
 
 
