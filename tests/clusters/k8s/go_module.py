@@ -27,7 +27,7 @@ _ALWAYS = ("-mod=readonly", "-trimpath")
 
 @dataclass(frozen=True)
 class GoModule:
-    """A folder with go.mod and go.sum, and what the linker is told."""
+    """A folder with go.mod and go.sum, and the options of the linker."""
 
     folder: Path
     linked: str = "-s -w"
@@ -65,7 +65,7 @@ class GoModule:
             subprocess.Popen(
                 argv,
                 cwd=self.folder,
-                env=_environment(),
+                env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             ) as child,
@@ -77,6 +77,13 @@ class GoModule:
                 shown.report(f"{min(count, most)} of {most} packages")
         if child.returncode:
             raise with_logs(f"`go build` exited {child.returncode}", log)
+        # Several gigabytes, which only a build that was interrupted needs again.
+        shutil.rmtree(self._compiled, ignore_errors=True)
+
+    @property
+    def _compiled(self) -> Path:
+        """The cache of the compiler, which no other build shares."""
+        return cache_folder() / "go" / f"build-{self.folder.name}"
 
     @property
     def _options(self) -> list[str]:
@@ -95,21 +102,20 @@ class GoModule:
 
     def _call(self, *argv: str) -> str:
         go = _compiler(self._minimum)
-        return call(go, *argv, env=_environment(), cwd=self.folder, timeout_s=_DOWNLOAD_TIMEOUT_S)
+        return call(go, *argv, env=self._environment(), cwd=self.folder, timeout_s=_DOWNLOAD_TIMEOUT_S)
 
-
-def _environment() -> Mapping[str, str]:
-    """The user's own settings, of which GOPROXY is one, and what the compiler needs beyond them."""
-    flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false -modcacherw"
-    return {
-        **os.environ,
-        "GOMODCACHE": str(cache_folder() / "go" / "modules"),
-        "GOCACHE": str(cache_folder() / "go" / "build"),
-        "GOTOOLCHAIN": "local",
-        "GOMEMLIMIT": "6GiB",
-        "GOFLAGS": flags.strip(),
-        "CGO_ENABLED": "0",
-    }
+    def _environment(self) -> Mapping[str, str]:
+        """The user's own settings, of which GOPROXY is one, and what the compiler needs beyond them."""
+        flags = f"{os.environ.get('GOFLAGS', '')} -buildvcs=false -modcacherw"
+        return {
+            **os.environ,
+            "GOMODCACHE": str(cache_folder() / "go" / "modules"),
+            "GOCACHE": str(self._compiled),
+            "GOTOOLCHAIN": "local",
+            "GOMEMLIMIT": "6GiB",
+            "GOFLAGS": flags.strip(),
+            "CGO_ENABLED": "0",
+        }
 
 
 def _compiler(minimum: str) -> str:
