@@ -51,7 +51,7 @@ class Home:
         self.path = root / "home"
         self.folder = root / "project"
         self.prefix = tuple(prefix)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("GOFER_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GOFER_", "XDG_"))}
         # `python` in a test's command is the one that runs the test.
         search = os.pathsep.join([os.path.dirname(sys.executable), kept.get("PATH", os.defpath)])
         # A shell that a test opens must not read the start-up files of the user who runs the tests: a shell

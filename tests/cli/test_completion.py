@@ -57,7 +57,7 @@ def test_options_before_and_behind_the_verb() -> None:
 
 
 def test_nouns() -> None:
-    assert _values("list") == ["runs", "jobs", "targets", "nodes"]
+    assert _values("list") == ["runs", "jobs", "targets", "nodes", "logins"]
     assert _values("-c lab list", "r") == ["runs"]
 
 
