@@ -227,3 +227,11 @@ def test_the_instance_type_follows_the_type_of_gpu(home: AzureHome) -> None:
         assert f'"instanceType": "Singularity.{name}"' in plan
     plan = home.gofer("submit", "--dry-run", "-c", "itp", "-n", "4", "--memory", "1T", "true").out
     assert '"instanceType": "gpu4"' in plan
+
+
+def test_a_node_without_an_ssh_server_is_named(home: AzureHome, azure: Azure) -> None:
+    run = home.submit("-c", "gpu", "-n", "4", "sleep", "600")
+    azure.wait(run, "Running")
+    refused = home.gofer("ssh", run, "true", status=1).err
+    assert refused.startswith("error: nothing listens at 127.0.0.1:50000"), refused
+    home.gofer("abort", run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from gofer.transport.azure.profile import differing
 
 Json = Mapping[str, Any]
 _USER = "azureuser"
+_CONNECT_S = 5.0
 _KINDS = ("ssh-", "ecdsa-", "sk-")
 _KEYS = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
 
@@ -40,9 +42,27 @@ def shell_command(
         endpoint = find_ssh_endpoint(job, nodes=service.nodes(options.compute or ""))
     if endpoint is None:
         raise _no_endpoint(connection, run.id, job, node)
+    if not endpoint.bridge:
+        _check_open(endpoint, run.id)
     login = differing(connection.environ, os.environ)
     here = SshClientFiles(private_key(options.ssh_public_key, home()), connection.azure_folder, login)
     return words(endpoint, run.id, command, here, terminal=terminal)
+
+
+def _check_open(endpoint: SshEndpoint, run_id: str) -> None:
+    """CheckFailed when the address refuses a connection. Anything else is left to ssh, which may know another
+    way.
+    """
+    address = (endpoint.host, endpoint.port or 22)
+    try:
+        socket.create_connection(address, timeout=_CONNECT_S).close()
+    except ConnectionRefusedError:
+        raise CheckFailed(
+            f"nothing listens at {address[0]}:{address[1]}, the SSH address of the node of {run_id}",
+            hint="try again in a minute; `interactive: true` of the target gives its runs an SSH server",
+        ) from None
+    except OSError:
+        pass
 
 
 def _no_endpoint(connection: AzureConnection, run_id: str, job: Json, node: int | None) -> CheckFailed:
