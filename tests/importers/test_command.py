@@ -61,6 +61,7 @@ def test_the_report_is_data_and_the_rest_is_talk(project: Project) -> None:
 
 
 def test_files_of_which_nothing_is_left_write_nothing(project: Project) -> None:
+    (project.folder / "aux_data/configs/multi_philly_vc.yaml").write_text("clusters: []\n")
     done = project.gofer("config", "import", "aux_data/configs/multi_philly_vc.yaml")
     assert done.err.splitlines()[-1] == "there was nothing to write"
     assert not (project.folder / "gofer.yaml").exists()
@@ -88,9 +89,9 @@ def test_json(project: Project) -> None:
         "file": "aux_data/configs/multi_philly_vc.yaml",
         "line": 1,
         "key": "clusters",
-        "became": "dropped",
-        "to": None,
-        "why": "Philly is gone; a job goes to the target that `-c` names",
+        "became": "changed",
+        "to": "target_groups.philly",
+        "why": "`-c philly` is all of them where runs are looked up, and `-c wu1` is one",
     }
 
 

@@ -37,8 +37,10 @@ _LAUNCHERS = ("spawn", "mpi", "torchrun")
 
 
 def target_names(start: str) -> list[CompletionItem]:
-    """The targets."""
-    return _items(_settings(lambda session: session.settings.target_names), start)
+    """The targets, and the groups of targets."""
+    return _items(
+        _settings(lambda session: [*session.settings.target_names, *session.settings.target_groups]), start
+    )
 
 
 def run_references(start: str) -> list[CompletionItem]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gofer.config.stores import check_store_entry
-from gofer.config.targets import check_store, read_target
+from gofer.config.targets import check_group_names, check_store, read_target
 from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.config.yaml.problems import STRICT, Problems
 from gofer.text import did_you_mean
@@ -142,6 +142,8 @@ def check_joined(settings: Settings, kinds: Kinds, problems: Problems = STRICT) 
     for name, node in table(settings.section("dockers")).items():
         with problems:
             check_docker(name, node)
+    with problems:
+        check_group_names(table(settings.section("target_groups")), table(settings.section("targets")))
     for name, node in table(settings.section("targets")).items():
         with problems:
             read_target(name, node, kinds, problems=problems)

@@ -307,6 +307,10 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         ),
     ] = None
     target: Annotated[str | None, Meta(description="The target used when none is named")] = None
+    target_groups: Annotated[
+        dict[EntryName, tuple[EntryName, ...]] | None,
+        Meta(description="Groups of targets by name: `-c NAME` of a command that reads means all of them"),
+    ] = None
     stores: Annotated[dict[EntryName, StoreSection] | None, Meta(description="Stores by name")] = None
     folders: Annotated[dict[EntryName, FolderSection] | None, Meta(description="Shared folders by name")] = (
         None

@@ -37,7 +37,7 @@ from gofer.config.secrets import Secrets
 from gofer.config.stores import StoreEntry as StoreEntry
 from gofer.config.stores import full_address, nearest_entry, read_options
 from gofer.config.target_provider import imported_store_names
-from gofer.config.targets import Target, read_target
+from gofer.config.targets import Target, check_no_group, read_target
 from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.errors import CredentialError, UnknownName
 from gofer.text import did_you_mean
@@ -132,6 +132,16 @@ class Settings:
         imported = self.provider.names if self.provider else []
         return sorted({*table(self.section("targets")), *imported})
 
+    @property
+    def target_groups(self) -> dict[str, tuple[str, ...]]:
+        """The targets of each group, by the name of the group: `target_groups`."""
+        groups = table(self.section("target_groups"))
+        return {name: tuple(dict.fromkeys(_texts(node))) for name, node in groups.items()}
+
+    def targets_of(self, name: str) -> tuple[str, ...]:
+        """The targets that a name means to a command that reads: those of a group, else that target alone."""
+        return (name,) if name in self.target_names else self.target_groups.get(name) or (name,)
+
     def imported(self, target: str) -> ImportedTarget | None:
         """What another tool's file says of a target; None when none does, or ours have that name.
 
@@ -164,6 +174,7 @@ class Settings:
         wanted = name or self.default_target
         node = self.target_node(wanted)
         if node is None:
+            check_no_group(wanted, self.target_groups)
             origin = f" ({default.place.where})" if wanted == self.default_target else ""
             raise UnknownName(
                 f"there is no target `{wanted}`{origin}",

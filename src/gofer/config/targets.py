@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.yaml.nodes import Node, Scalar, ValueOrigin, is_null, table
 from gofer.config.yaml.problems import STRICT, Problems
-from gofer.errors import ConfigError
+from gofer.errors import ConfigError, UsageError
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -67,6 +67,28 @@ def read_target(
                 Decoder(problems=problems).value(given, kind_of_it, f"{key}.{word}")
     store = _word(entries.get("store"), f"{key}.store") or "default"
     return Target(name, kind, store, options, entries.get("job"), node.place)
+
+
+def check_no_group(name: str, groups: Mapping[str, tuple[str, ...]]) -> None:
+    """UsageError when the name is that of a group, where one target is needed."""
+    if name in groups:
+        names = groups[name]
+        listed = ", ".join(f"`{one}`" for one in names)
+        raise UsageError(
+            f"`{name}` is a group of targets, and this command needs one of them: {listed}",
+            hint=f"`-c {names[0]}` chooses it" if names else f"add targets to `target_groups.{name}`",
+        )
+
+
+def check_group_names(groups: Mapping[str, Node], targets: Mapping[str, Node]) -> None:
+    """ConfigError when a group has the name of a target."""
+    for name, node in groups.items():
+        if name in targets:
+            raise ConfigError(
+                f"`target_groups.{name}`: there is a target `{name}` too ({targets[name].place.where})",
+                where=node.place.where,
+                hint="give the group another name",
+            )
 
 
 def check_store(owner: str, node: Node, stores: Mapping[str, Node]) -> None:

@@ -55,6 +55,7 @@ class ImportDraft:
         # the file.
         self.problems: dict[tuple[str, str], tuple[str, ValueOrigin]] = {}
         self.targets: dict[str, Entry] = {}
+        self.target_groups: dict[str, list[str]] = {}
         self._numbered: dict[str, Entry] = {}
         self.stores: dict[str, Entry] = {}
         self.dockers: dict[str, Entry] = {}
@@ -96,6 +97,14 @@ class ImportDraft:
                 hint="import them one by one, with `--as NAME`",
             )
         self.targets[name] = entry
+
+    def add_group(self, name: str, targets: list[str]) -> None:
+        """ConfigError when the files describe two groups of that name."""
+        if self.target_groups.setdefault(name, targets) != targets:
+            raise ConfigError(
+                f"two of the files have lists for the group `{name}`",
+                hint="import them one by one, with `--as NAME`",
+            )
 
     def number_target(self, wanted: str, what: Entry) -> str:
         """The name of a target that is `what`: `wanted`, with a number when another has it; those alike share

@@ -17,7 +17,7 @@ from gofer.importers.act import import_act
 from gofer.importers.aml import base_of, stands_alone
 from gofer.importers.draft import Entry, ImportDraft, safe_name
 from gofer.importers.foreign import read_foreign
-from gofer.importers.philly import import_clusters, import_philly
+from gofer.importers.philly import GROUP, import_clusters, import_philly
 from gofer.importers.target_store import add_project_stores
 from gofer.importers.toolkit import import_toolkit
 from gofer.importers.xt import import_xt
@@ -25,13 +25,15 @@ from gofer.importers.xt_sections import DROPPED as SECTIONS
 
 
 class Format(StrEnum):
-    """The formats, in the order of their import: a file that names other files comes before them."""
+    """The formats, in the order of their import: a file that names other files comes before them, and the
+    list of clusters before the settings of each.
+    """
 
     ACT = "a cluster of ACT or quickdetection"
     XT = "XT's settings"
     TOOLKIT = "a job of the VS Code toolkit"
-    PHILLY = "quickdetection's Philly settings"
     CLUSTERS = "quickdetection's list of Philly clusters"
+    PHILLY = "quickdetection's Philly settings"
     ACCOUNT = "a blob account"
     WORKSPACE = "an Azure ML workspace"
 
@@ -88,9 +90,18 @@ def import_files(draft: ImportDraft, files: Sequence[Path], name: str | None = N
         paths = [path for path in formats if formats[path] is kind]
         if kind is Format.XT and paths:
             import_xt(draft, paths, name)
+        elif kind is Format.CLUSTERS:
+            _import_each(draft, kind, paths, _group_name(name, is_alone=len(formats) == len(paths)))
         elif kind is not Format.XT:
             _import_each(draft, kind, paths, name)
     add_project_stores(draft)
+
+
+def _group_name(name: str | None, *, is_alone: bool) -> str:
+    """The name of the group of targets: with other files, `name` is that of a target."""
+    if is_alone:
+        return name or GROUP
+    return f"{GROUP}-clusters" if name == GROUP else GROUP
 
 
 def _mere_bases(documents: Mapping[Path, Table]) -> list[Path]:
@@ -117,7 +128,7 @@ _TAKERS: dict[Format, Callable[[ImportDraft, Path, str | None], object]] = {
     Format.ACT: import_act,
     Format.TOOLKIT: import_toolkit,
     Format.PHILLY: import_philly,
-    Format.CLUSTERS: lambda draft, path, _: import_clusters(draft, path),
+    Format.CLUSTERS: lambda draft, path, group: import_clusters(draft, path, group or GROUP),
     Format.ACCOUNT: lambda draft, path, _: import_account(draft, path),
     Format.WORKSPACE: _workspace,
 }

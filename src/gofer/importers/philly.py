@@ -1,7 +1,8 @@
 """`philly_vc.yaml` and `multi_philly_vc.yaml` of quickdetection.
 
-The service Philly has ended, so the file names no place to run. Its folders, their accounts and the defaults
-of its jobs go to a target that the person names.
+The service Philly has ended, so the files name no place to run. The list of clusters becomes a group of
+targets. The folders, their accounts and the defaults of jobs go to each target of the list, or to the target
+that the person names.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gofer.importers.keys import Sheet, SheetKeys
 from gofer.importers.node_setup import node_setup
 from gofer.importers.target_store import CodeArchive, choose_store
 
+GROUP = "philly"
 COMPILE_SCRIPT = "compile.philly.sh"
 _GONE = "Philly is gone"
 _NO_PASSWORD = (
@@ -69,20 +71,35 @@ class _Mount(NamedTuple):
         return path.removeprefix(self.point.rstrip("/")).strip("/")
 
 
-def import_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
-    """Folders, a store and defaults of jobs for the target `name`, its kind left open.
+def import_philly(draft: ImportDraft, path: Path, name: str | None) -> None:
+    """Folders, a store and defaults of jobs for the target `name`, its kind left open; without a name, for
+    each target of the group that the list of clusters became.
 
-    ConfigError without a name.
+    ConfigError without a name and a list.
     """
     keys = draft.sheet(Sheet(read_foreign(path)))
-    if name is None:
+    listed = list(dict.fromkeys(one for names in draft.target_groups.values() for one in names))
+    targets = [safe_name(name)] if name else listed
+    if not targets:
         raise ConfigError(
             f"{_GONE}, so the settings in this file need a target to go to",
             where=keys.place.where,
             hint="name it: `gofer config import FILE --as NAME`",
         )
-    target = safe_name(name)
     mounts = _mounts(draft, keys, project_of(path, draft.folder))
+    why = "gofer sends the code of each run to the target's store by itself"
+    keys.inner("config_param").dropped("code_path", why)
+    for target in targets:
+        _import_target(draft, keys, target, mounts)
+    _drop(draft, keys)
+    names = ", ".join(f"`{one}`" for one in targets)
+    draft.note(
+        f"{_GONE}: cluster, virtual cluster, login and image of `{path.name}` are not carried; its folders "
+        f"and job defaults go to the target{'s' * (len(targets) > 1)} {names}"
+    )
+
+
+def _import_target(draft: ImportDraft, keys: SheetKeys, target: str, mounts: list[_Mount]) -> None:
     folders = _folders(keys, target, mounts)
     entry: Entry = {"folders": dict(folders)} if folders else {}
     entry |= _store(draft, keys, target, _code_place(keys, mounts, folders))
@@ -90,9 +107,9 @@ def import_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
     many, gpus = keys.boolean("multi_process"), keys.number("num_gpu")
     if many is not None:
         job["multi_process"] = many
-        keys.carried("multi_process", f"targets.{target}.job.multi_process")
+        keys.shared("multi_process", f"targets.{target}.job.multi_process")
     job["gpus"] = _GPUS if gpus is None else gpus
-    keys.carried("num_gpu", f"targets.{target}.job.gpus")
+    keys.shared("num_gpu", f"targets.{target}.job.gpus")
     script = _link_lines(keys, folders) + node_setup(COMPILE_SCRIPT, as_root=False)
     if draft.add_setup(target, job, script):
         draft.note(
@@ -100,13 +117,7 @@ def import_philly(draft: ImportDraft, path: Path, name: str | None) -> str:
             f"one, as on Philly; without `targets.{target}.job.setup` they do not"
         )
     entry["job"] = job
-    _drop(draft, keys)
     draft.extend_target(target, entry)
-    draft.note(
-        f"{_GONE}: cluster, virtual cluster, login and image of `{path.name}` are not carried; its folders "
-        f"and job defaults go to the target `{target}`"
-    )
-    return target
 
 
 def _link_lines(keys: SheetKeys, folders: dict[str, Entry]) -> str:
@@ -121,13 +132,14 @@ def _folder_name(key: str) -> str:
     return _FOLDERS.get(key) or safe_name(key.removesuffix("_folder"))
 
 
-def import_clusters(draft: ImportDraft, path: Path) -> None:
-    """Mark every key of a list of Philly's clusters as dropped: nothing of it can be carried."""
+def import_clusters(draft: ImportDraft, path: Path, group: str) -> None:
+    """The list of clusters as a group of targets."""
     keys = draft.sheet(Sheet(read_foreign(path)))
-    keys.dropped("clusters", f"{_GONE}; a job goes to the target that `-c` names")
-    draft.note(
-        f"`{path.name}` names clusters of Philly, a service that is gone: nothing of it can be carried"
-    )
+    names = list(dict.fromkeys(safe_name(one) for one in keys.texts("clusters")))
+    if names:
+        draft.add_group(group, names)
+        why = f"`-c {group}` is all of them where runs are looked up, and `-c {names[0]}` is one"
+        keys.changed("clusters", f"target_groups.{group}", why)
 
 
 def _drop(draft: ImportDraft, keys: SheetKeys) -> None:
@@ -189,7 +201,7 @@ def _store(draft: ImportDraft, keys: SheetKeys, target: str, place: CodeArchive 
     taken = choose_store(draft, target, place)
     if taken.is_beside_code:
         why = "gofer's own folder lies beside it; code goes with each run"
-        keys.inner("config_param").changed("code_path", f"targets.{target}.store", why)
+        keys.inner("config_param").shared("code_path", f"targets.{target}.store", why)
     return taken.entry
 
 
@@ -204,8 +216,6 @@ def _folders(keys: SheetKeys, target: str, mounts: list[_Mount]) -> dict[str, En
         if mount is None or mount.store is None:
             why = "it lies in Philly's own file system, which is gone" if path.startswith("/hdfs/") else ""
             params.dropped(key, why or (mount.problem if mount else "it lies below no mount point"))
-        elif key == "code_path":
-            params.dropped(key, "gofer sends the code of each run to the target's store by itself")
         elif key.endswith("_folder") and key != "_folder":
             name = _folder_name(key)
             folders[name] = _folder(params, key, f"targets.{target}.folders.{name}", mount)
@@ -219,6 +229,6 @@ def _folder(params: SheetKeys, key: str, to: str, mount: _Mount) -> Entry:
         folder["read_only"] = True
         why += ", and `read_only`, as it was mounted"
         said = f"`ro` is `read_only` of the folders below `{mount.point}`; {_OWN_OPTIONS} otherwise"
-        mount.row.changed("blob_fuse_options", to.rpartition(".")[0], said)
-    params.changed(key, to, why)
+        mount.row.shared("blob_fuse_options", to.rpartition(".")[0], said)
+    params.shared(key, to, why)
     return folder

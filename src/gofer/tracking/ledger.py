@@ -10,7 +10,7 @@ family; LedgerCorrupt means that the file must be set aside and rebuilt from the
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -139,36 +139,38 @@ class Ledger:
         return found[0] if found else None
 
     def matches(
-        self, reference: str, *, target: str | None = None, project: str | None = None
+        self, reference: str, *, targets: Sequence[str] = (), project: str | None = None
     ) -> references.Matches:
         """The ids of the runs that `reference` may mean: see `gofer.tracking.references`."""
         with explained(self.path):
             return references.matches(
-                self._connection, references.tidy(reference), target=target, project=project
+                self._connection, references.tidy(reference), targets=targets, project=project
             )
 
-    def resolve(self, reference: str, *, target: str | None = None) -> RunRow:
+    def resolve(self, reference: str, *, targets: Sequence[str] = ()) -> RunRow:
         """The one run that `reference` means: an id, a unique part of an id, a unique name, `last` or
         `last~N`.
 
         UnknownName when there is none; UsageError with the candidates when there are several.
         """
-        return self.only(reference, self.matches(reference, target=target), target=target)
+        return self.only(reference, self.matches(reference, targets=targets), targets=targets)
 
-    def only(self, reference: str, found: references.Matches, *, target: str | None = None) -> RunRow:
+    def only(self, reference: str, found: references.Matches, *, targets: Sequence[str] = ()) -> RunRow:
         """The one run among the matches of `reference`; errors as `resolve`."""
         word = references.tidy(reference)
         rows = [row for run_id in found.ids[: references.MOST_SHOWN] if (row := self.get(run_id))]
         if not rows:
-            raise references.unknown(word, target)
+            raise references.unknown(word, targets)
         if len(found.ids) > 1:
             raise references.ambiguous(word, rows, found)
         return rows[0]
 
-    def newest(self, *, project: str | None = None, target: str | None = None, most: int = 1) -> list[RunRow]:
+    def newest(
+        self, *, project: str | None = None, targets: Sequence[str] = (), most: int = 1
+    ) -> list[RunRow]:
         """The newest runs and groups of a project, or of all projects, newest first. Fast, by an index."""
         with explained(self.path):
-            ids = references.newest(self._connection, project=project, target=target, most=most)
+            ids = references.newest(self._connection, project=project, targets=targets, most=most)
         return [row for run_id in ids if (row := self.get(run_id))]
 
     def define(self, store: str, data: str) -> str:

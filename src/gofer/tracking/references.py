@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gofer.errors import UnknownName, UsageError
@@ -57,9 +58,9 @@ def steps_back(word: str) -> int | None:
 
 
 def matches(
-    connection: sqlite3.Connection, word: str, *, target: str | None = None, project: str | None = None
+    connection: sqlite3.Connection, word: str, *, targets: Sequence[str] = (), project: str | None = None
 ) -> Matches:
-    """The runs that `word` may mean, among those of a target and of a project.
+    """The runs that `word` may mean, among those of any of the targets, if there are some, and of a project.
 
     An exact id counts first, then a name, then the beginning or the end of a short id, then the beginning of
     an id. Rows of arrays match only their full id or `<group>-<i>`, so that the id of a group is never
@@ -67,11 +68,11 @@ def matches(
     """
     back = steps_back(word)
     if back is not None:
-        return Matches(newest(connection, project=project, target=target, most=1, after=back))
-    exact = _select(connection, "SELECT id, 0 FROM runs WHERE id = :word", word, target, project)
+        return Matches(newest(connection, project=project, targets=targets, most=1, after=back))
+    exact = _select(connection, "SELECT id, 0 FROM runs WHERE id = :word", word, targets, project)
     if exact:
         return Matches([run_id for run_id, _ in exact])
-    found = _matching(connection, word, target, project) + _rows(connection, word, target, project)
+    found = _matching(connection, word, targets, project) + _rows(connection, word, targets, project)
     best = min((kind for _, kind in found), default=_PART)
     return Matches([run_id for run_id, kind in found if kind == best], by_name=best == _NAME)
 
@@ -80,7 +81,7 @@ def newest(
     connection: sqlite3.Connection,
     *,
     project: str | None = None,
-    target: str | None = None,
+    targets: Sequence[str] = (),
     most: int,
     after: int = 0,
 ) -> list[str]:
@@ -88,12 +89,13 @@ def newest(
     first `after` of them.
     """
     sql = "SELECT id, 0 FROM runs WHERE group_id IS NULL"
-    return [run_id for run_id, _ in _select(connection, sql, "", target, project, most=most, after=after)]
+    return [run_id for run_id, _ in _select(connection, sql, "", targets, project, most=most, after=after)]
 
 
-def unknown(reference: str, target: str | None) -> UnknownName:
+def unknown(reference: str, targets: Sequence[str]) -> UnknownName:
     """The error for a reference that matches no run."""
-    where = f" on the target `{target}`" if target else ""
+    names = ", ".join(f"`{name}`" for name in targets)
+    where = f" on the target{'s' * (len(targets) > 1)} {names}" if targets else ""
     back = steps_back(reference)
     if back:
         return UnknownName(
@@ -121,16 +123,16 @@ def candidate(row: RunRow) -> str:
 
 
 def _matching(
-    connection: sqlite3.Connection, word: str, target: str | None, project: str | None, *, only: str = "1"
+    connection: sqlite3.Connection, word: str, targets: Sequence[str], project: str | None, *, only: str = "1"
 ) -> list[tuple[str, int]]:
     """(id, how it matches) of the runs and groups that match, newest first; `only` is a condition in SQL."""
     sql = f"""SELECT id, how FROM (SELECT *, {_KIND_OF_MATCH} AS how FROM runs WHERE group_id IS NULL)
         WHERE how IS NOT NULL AND {only}"""
-    return _select(connection, sql, word, target, project)
+    return _select(connection, sql, word, targets, project)
 
 
 def _rows(
-    connection: sqlite3.Connection, word: str, target: str | None, project: str | None
+    connection: sqlite3.Connection, word: str, targets: Sequence[str], project: str | None
 ) -> list[tuple[str, int]]:
     """The rows that `<group>-<i>` names, where the group is named in any way but by the beginning of its
     whole id.
@@ -138,13 +140,13 @@ def _rows(
     group, dash, index = word.rpartition("-")
     if not (dash and group and index.isascii() and index.isdigit()):
         return []
-    groups = _matching(connection, group, target, project, only="kind = 'group'")
+    groups = _matching(connection, group, targets, project, only="kind = 'group'")
     return [
         (run_id, kind)
         for group_id, kind in groups
         if kind != _BEGINNING
         for run_id, _ in _select(
-            connection, "SELECT id, 0 FROM runs WHERE id = :word", f"{group_id}-{index}", None, None
+            connection, "SELECT id, 0 FROM runs WHERE id = :word", f"{group_id}-{index}", (), None
         )
     ]
 
@@ -153,15 +155,16 @@ def _select(
     connection: sqlite3.Connection,
     sql: str,
     word: str,
-    target: str | None,
+    targets: Sequence[str],
     project: str | None,
     *,
     most: int = -1,
     after: int = 0,
 ) -> list[tuple[str, int]]:
-    """The lines of `sql`, narrowed to a target and a project, newest first."""
-    if target is not None:
-        sql += " AND target = :target"
+    """The lines of `sql`, narrowed to targets and a project, newest first."""
+    names = {f"target{at}": plain(name) for at, name in enumerate(targets)}
+    if names:
+        sql += f" AND target IN ({', '.join(f':{name}' for name in names)})"
     if project is not None:
         sql += " AND project = :project"
     # LIMIT -1 means no limit in SQLite.
@@ -169,7 +172,7 @@ def _select(
     values = {
         "word": word,
         "length": len(word),
-        "target": plain(target),
+        **names,
         "project": plain(project),
         "most": most,
         "after": after,

@@ -52,18 +52,29 @@ compute-targets:
     sandbox: {{service: "sandboxaml", compute: "cpu4", nodes: 1}}
 general: {{workspace: "CONTAINER", experiment: "exper1"}}
 """
-PHILLY_TARGET = """\
+SECOND_WORKSPACE = "philly-sc2"
+PHILLY_TARGETS = """\
 target: wu1
 targets:
   wu1:
     kind: azureml
     {where}
+    workspace: {workspace}
     compute: NC24RSV3
     gpus_per_node: 4
     image: ubuntu:22.04
     store: runs
     ssh_public_key: {key}.pub
     job: {{env: {{NCCL_IB_DISABLE: '0'}}}}
+  sc2:
+    kind: azureml
+    {where}
+    workspace: {second}
+    compute: sc2-cluster
+    gpus_per_node: 4
+    image: ubuntu:22.04
+    store: runs
+    ssh_public_key: {key}.pub
 stores:
   runs: {{url: "az://{container}/gofer", account: {account}, endpoint: "{endpoint}",
     key: "${{secret:vigeastblob_account-key}}"}}
@@ -114,15 +125,20 @@ class OlderToolHome(Home):
         self.keep("xtstorage-key", account.key)
 
     def philly(self) -> None:
-        """Philly's files, imported for a target that the person has: the service itself is gone."""
+        """Philly's files, imported for targets that the person has, called as Philly's clusters and in a
+        workspace each: the service itself is gone.
+        """
         self.azure.admin("POST", "/computes", {"name": "NC24RSV3", "nodes": 2, "gpus": 4})
+        computes = [{"name": "sc2-cluster", "nodes": 2, "gpus": 4}]
+        second = {"subscription": SUBSCRIPTION, "group": GROUP, "name": SECOND_WORKSPACE}
+        self.azure.admin("POST", "/workspaces", {**second, "computes": computes})
         key = self.root / "id_test"
         make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]
         subprocess.run(make, check=True, timeout=60)
-        names = {"subscription_id": f'"{SUBSCRIPTION}"', "resource_group": GROUP, "workspace": WORKSPACE}
-        where = "\n    ".join(f"{name}: {value}" for name, value in names.items())
+        where = f'subscription_id: "{SUBSCRIPTION}"\n    resource_group: {GROUP}'
+        names = {"where": where, "workspace": WORKSPACE, "second": SECOND_WORKSPACE}
         account = {"account": self.accounts[0].name, "endpoint": self.accounts[0].endpoint}
-        text = PHILLY_TARGET.format(where=where, key=key, container=self.containers[0], **account)
+        text = PHILLY_TARGETS.format(**names, key=key, container=self.containers[0], **account)
         self.write("gofer.yaml", text)
         write_account(self.folder, "vigeastblob_account", self._account(0))
         # The nodes of the simulator are processes of this machine, which must not get a folder `/blob`.
@@ -131,7 +147,7 @@ class OlderToolHome(Home):
         for name in ("train.py", "scripts/train.py"):
             self.write(name, TRAIN)
         files = [f"aux_data/configs/{name}.yaml" for name in ("philly_vc", "multi_philly_vc")]
-        self.gofer("config", "import", *files, "--as", "wu1")
+        self.gofer("config", "import", *files)
         self.keep("vigeastblob_account-key", self.accounts[0].key)
 
     def keep(self, secret: str, value: str) -> None:

@@ -98,7 +98,8 @@ def test_two_blobs_and_the_list_of_clusters(philly: Shop) -> None:
     assert found["blob_mount_info[0].blob_fuse_options"].outcome is KeyOutcome.DROPPED
     assert found["blob_mount_info[1].blob_fuse_options"].to == "targets.local.folders"
     assert "`read_only`" in found["config_param.data_folder"].why
-    assert found["clusters"].outcome is KeyOutcome.DROPPED
+    assert (found["clusters"].outcome, found["clusters"].to) == (KeyOutcome.CHANGED, "target_groups.philly")
+    assert tree(plan)["target_groups"] == {"philly": ["wu1", "sc2"]}
 
 
 @pytest.mark.parametrize(
@@ -170,12 +171,51 @@ def test_a_file_without_an_account_says_how_to_get_a_store(philly: Shop) -> None
         assert fates(plan, "two.yaml")["config_param.code_path"].outcome is KeyOutcome.DROPPED
 
 
-def test_a_list_of_clusters_alone_says_that_nothing_is_left_of_it(philly: Shop) -> None:
-    plan = philly.plan("aux_data/configs/multi_philly_vc.yaml")
-    assert plan.texts == {}
-    (note,) = plan.notes
-    assert note.startswith("`multi_philly_vc.yaml` names clusters of Philly, a service that is gone")
-    assert note.endswith("nothing of it can be carried")
+LIST = "aux_data/configs/multi_philly_vc.yaml"
+
+
+@pytest.mark.parametrize(("name", "group"), [(None, "philly"), ("ours", "ours")])
+def test_a_list_of_clusters_alone_is_a_group_of_targets(philly: Shop, name: str | None, group: str) -> None:
+    philly.put("gofer.yaml", "targets:\n  wu1: {kind: ssh, hosts: [me@box]}\n")
+    plan = philly.plan(LIST, name=name)
+    assert plan.notes == [f"the group `{group}` has `sc2`, which is no target yet: `gofer target add sc2`"]
+    settings = philly.bring(LIST, name=name)
+    assert settings.targets_of(group) == ("wu1", "sc2")
+    assert settings.targets_of("wu1") == ("wu1",)
+    assert philly.plan(LIST, name=name).texts == {}
+
+
+def test_with_the_list_the_settings_go_to_each_target_of_it(philly: Shop) -> None:
+    kind = "{kind: azureml, compute: c}"
+    philly.put("gofer.yaml", f"targets:\n  wu1: {kind}\n  sc2: {kind}\n")
+    plan = philly.plan(FILE, LIST)
+    written = tree(plan)
+    assert written["targets"]["wu1"] == written["targets"]["sc2"]
+    assert written["targets"]["sc2"]["folders"]["data"]["path"] == "jianfw/data/qd_data"
+    assert written["targets"]["sc2"]["job"]["gpus"] == 4
+    found = fates(plan, "philly_vc.yaml")
+    both = "targets.wu1.{0}, targets.sc2.{0}"
+    assert found["multi_process"].to == both.format("job.multi_process")
+    assert found["config_param.data_folder"].to == both.format("folders.data")
+    assert any(note.endswith("go to the targets `wu1`, `sc2`") for note in plan.notes)
+
+
+def test_a_list_with_one_cluster_left_out_is_a_group_of_the_other(philly: Shop) -> None:
+    philly.put(LIST, "clusters:\n    - sc2\n")
+    plan = philly.plan(FILE, LIST)
+    assert "# sc2:" in text_of(plan) and "wu1" not in text_of(plan)
+    assert tree(plan)["target_groups"] == {"philly": ["sc2"]}
+    philly.put(LIST, "clusters: []\n")
+    assert philly.plan(LIST).texts == {}
+
+
+def test_a_target_called_as_the_group_leaves_the_group_another_name(philly: Shop) -> None:
+    assert tree(philly.plan(FILE, LIST, name="philly"))["target_groups"] == {
+        "philly-clusters": ["wu1", "sc2"]
+    }
+    philly.put("gofer.yaml", "targets:\n  philly: {kind: local}\n")
+    with pytest.raises(ConfigError, match=r"`target_groups.philly`: there is a target `philly` too"):
+        philly.plan(LIST)
 
 
 def test_paths_that_lie_nowhere_and_keys_of_nobody(philly: Shop) -> None:

@@ -103,7 +103,7 @@ def test_a_name_of_several_runs_is_refused_with_them(filled: Ledger) -> None:
     with pytest.raises(UsageError, match="`train` is the name of 2 runs:") as caught:
         filled.resolve("train")
     assert [line[0] for line in _listed(caught)] == ["x7bd4x", "k9qd4x"]
-    assert filled.resolve("train", target="lab").id == NEW
+    assert filled.resolve("train", targets=["lab"]).id == NEW
     assert filled.matches("train").by_name
     assert not filled.matches("k9qd").by_name
 
@@ -129,13 +129,18 @@ def test_a_job_of_a_service_is_found_by_the_name_it_has_there(ledger: Ledger) ->
 
 
 def test_a_target_narrows_what_is_meant(filled: Ledger) -> None:
-    assert filled.resolve("d4x", target="lab").id == NEW
-    assert filled.resolve("last", target="local").id == OLD
-    assert filled.resolve("last~1", target="local").id == GROUP
+    assert filled.resolve("d4x", targets=["lab"]).id == NEW
+    assert filled.resolve("last", targets=["local"]).id == OLD
+    assert filled.resolve("last~1", targets=["local"]).id == GROUP
+    assert filled.resolve("last", targets=["lab", "local"]).id == NEW
+    with pytest.raises(UsageError, match="fits 2 runs"):
+        filled.resolve("d4x", targets=["lab", "local"])
+    with pytest.raises(UnknownName, match="on the targets `lab`, `else`"):
+        filled.resolve(OLD, targets=["lab", "else"])
     with pytest.raises(UnknownName, match="on the target `lab`"):
-        filled.resolve(OLD, target="lab")
+        filled.resolve(OLD, targets=["lab"])
     with pytest.raises(UnknownName, match="on the target"):
-        filled.resolve(OLD, target="\udcff")
+        filled.resolve(OLD, targets=["\udcff"])
 
 
 def test_many_candidates_are_cut_at_ten(ledger: Ledger) -> None:

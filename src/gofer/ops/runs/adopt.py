@@ -70,10 +70,11 @@ def adopt(session: Session, reference: str, target: str | None = None) -> AdoptR
     found = search(
         session,
         word,
-        [target] if target else places(session, near),
+        session.settings.targets_of(target) if target else places(session, near),
         is_name=_NAME.fullmatch(word) is not None,
     )
-    matches = _narrowed(found.matches, session.target)
+    named = session.settings.targets_of(session.target) if session.target else ()
+    matches = _narrowed(found.matches, named)
     if len(matches) > 1:
         raise _several(word, matches)
     if matches:
@@ -84,10 +85,10 @@ def adopt(session: Session, reference: str, target: str | None = None) -> AdoptR
     return AdoptResult(None, found.asked)
 
 
-def _narrowed(matches: Sequence[Match], named: str | None) -> list[Match]:
-    """Prefer exact names to ends of names, and the named target to others; each job once."""
+def _narrowed(matches: Sequence[Match], named: Sequence[str]) -> list[Match]:
+    """Prefer exact names to ends of names, and the named targets to others; each job once."""
     exact = [one for one in matches if one.is_exact] or list(matches)
-    near = [one for one in exact if one.target == named] or exact
+    near = [one for one in exact if one.target in named] or exact
     return list({(one.service, one.job.name): one for one in reversed(near)}.values())[::-1]
 
 

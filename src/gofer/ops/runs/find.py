@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gofer.errors import UnknownName, UsageError
+from gofer.errors import ConfigError, UnknownName, UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.freshness import refresh_active
 from gofer.text import format_duration, quote_command
@@ -22,7 +22,7 @@ _CANDIDATES = 3
 
 
 def find(session: Session, reference: str | None, *, target: str | None = None, acts: bool = False) -> RunRow:
-    """The run that a reference names; with `target`, among its runs.
+    """The run that a reference names; with `target`, among the runs of that target or group of targets.
 
     A reference is an id, a unique part of an id (the beginning or the end), a name, `last`, or `last~N` for
     the N-th run before the last one. `GROUP-ROW` is a row of a group. Without a reference, `last` is meant,
@@ -61,27 +61,28 @@ def find(session: Session, reference: str | None, *, target: str | None = None, 
 def find_known(session: Session, reference: str, *, target: str | None = None, acts: bool = False) -> RunRow:
     """Like `find`, but only in the ledger."""
     word = tidy(reference)
+    targets = targets_meant(session, target)
     if steps_back(word) is not None:
-        return _find_last(session, word, target, acts)
-    found = session.ledger.matches(word, target=target)
+        return _find_last(session, word, targets, acts)
+    found = session.ledger.matches(word, targets=targets)
     if found.by_name and len(found.ids) > 1:
-        return _find_named(session, word, target, acts)
-    return session.ledger.only(word, found, target=target)
+        return _find_named(session, word, targets, acts)
+    return session.ledger.only(word, found, targets=targets)
 
 
-def _find_last(session: Session, word: str, target: str | None, acts: bool) -> RunRow:
+def _find_last(session: Session, word: str, targets: Sequence[str], acts: bool) -> RunRow:
     """The run of `last` or `last~N`."""
     project, back = session.project, steps_back(word) or 0
-    if session.ledger.newest(project=project, target=target):
-        found = session.ledger.matches(word, target=target, project=project)
+    if session.ledger.newest(project=project, targets=targets):
+        found = session.ledger.matches(word, targets=targets, project=project)
         if not found.ids:
             raise UnknownName(
                 f"fewer than {back + 1} runs were submitted from `{project}`", hint="`gofer list runs`"
             )
         return session.ledger.only(word, found)
-    others = session.ledger.newest(target=target, most=max(_CANDIDATES, back + 1))
+    others = session.ledger.newest(targets=targets, most=max(_CANDIDATES, back + 1))
     if len(others) <= back:
-        raise unknown(word, target)
+        raise unknown(word, targets)
     if acts:
         listed = "\n".join(f"  {row.id}  {row.state}  {_origin(row)}" for row in others[:_CANDIDATES])
         raise UsageError(
@@ -97,12 +98,12 @@ def _find_last(session: Session, word: str, target: str | None, acts: bool) -> R
     return row
 
 
-def _find_named(session: Session, word: str, target: str | None, acts: bool) -> RunRow:
+def _find_named(session: Session, word: str, targets: Sequence[str], acts: bool) -> RunRow:
     """The run of a name that several runs have: the newest of the project, or of all projects."""
-    own = session.ledger.matches(word, target=target, project=session.project)
-    found = own if own.ids else session.ledger.matches(word, target=target)
+    own = session.ledger.matches(word, targets=targets, project=session.project)
+    found = own if own.ids else session.ledger.matches(word, targets=targets)
     if acts or len(found.ids) == 1:
-        return session.ledger.only(word, found, target=target)
+        return session.ledger.only(word, found, targets=targets)
     row = session.ledger.only(word, found._replace(ids=found.ids[:1]))
     age = format_duration(max(time.time() - row.submitted_at, 0.0))
     session.emit(
@@ -112,6 +113,18 @@ def _find_named(session: Session, word: str, target: str | None, acts: bool) -> 
         )
     )
     return row
+
+
+def targets_meant(session: Session, name: str | None) -> tuple[str, ...]:
+    """The targets that a name given with `-c` means where runs are chosen: those of a group, else the target
+    alone; none without a name. Settings with errors have no groups.
+    """
+    if name is None:
+        return ()
+    try:
+        return session.settings.targets_of(name)
+    except ConfigError:
+        return (name,)
 
 
 def _origin(row: RunRow) -> str:
@@ -149,7 +162,7 @@ def find_matching(
     is done to an array is done to all its rows.
     """
     refresh_active(session)
-    own = () if target is None else (Filter("target", "=", (target,)),)
+    own = () if target is None else (Filter("target", "=", targets_meant(session, target)),)
     rows = session.ledger.select(Query(filters=(*filters, *own), records=True))
     only_rows = acts and any(one.chooses_rows for one in filters)
     return [row for row in rows if not (only_rows and row.kind == "group")]

@@ -60,6 +60,7 @@ def check_settings(session: Session, texts: Mapping[Path, str] | None = None) ->
     settings = load_settings(session, FileReader(problems, texts))
     with problems:
         _check_default_target(settings)
+    _check_groups(settings, problems)
     warnings = settings.warnings + _check_references(settings, problems)
     _check_other_tools(settings, problems)
     if not problems.found:
@@ -86,6 +87,20 @@ def _check_default_target(settings: Settings) -> None:
             where=node.place.where,
             hint=did_you_mean(name, settings.target_names) or f"the targets are {names}",
         )
+
+
+def _check_groups(settings: Settings, problems: Problems) -> None:
+    """Add the names in groups that are no targets to the problems."""
+    for group, node in table(settings.section("target_groups")).items():
+        for name in settings.target_groups[group]:
+            if name not in settings.target_names:
+                problems.add(
+                    ConfigError(
+                        f"`target_groups.{group}`: there is no target `{name}`",
+                        where=node.place.where,
+                        hint=did_you_mean(name, settings.target_names) or f"`gofer target add {name}`",
+                    )
+                )
 
 
 def _check_references(settings: Settings, problems: Problems) -> list[str]:

@@ -7,7 +7,7 @@ or something is missing, becomes a comment in the file, so that the rest of the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 JOBS_FOLDER = "jobs"
 _WRITTEN = "what would be written"
 T = TypeVar("T")
-_SECTIONS = ("target", "targets", "stores", "dockers", "ignore")
+_SECTIONS = ("target", "targets", "target_groups", "stores", "dockers", "ignore")
 
 
 class Imported(NamedTuple):
@@ -80,6 +80,7 @@ def plan_import(
         draft.default_target = None
     known = merged(beside.section("targets"), there.entries.get("targets"))
     tree, comments = _settle(draft, kinds, table(known))
+    _note_missing(draft, {*settings.target_names, *beside.target_names})
     text = _joined(out, old, plain(there), tree, comments)
     _read_alone(session, out, text, kinds, what=_WRITTEN)
     texts = _changed(draft, out, old, text)
@@ -157,11 +158,22 @@ def _settle(draft: ImportDraft, kinds: Kinds, known: Mapping[str, Node]) -> tupl
     tree: dict[str, Any] = {
         "target": draft.default_target,
         "targets": draft.inert({**draft.targets}),
+        "target_groups": {name: [*targets] for name, targets in draft.target_groups.items()},
         "stores": draft.inert({**draft.stores}),
         "dockers": draft.dockers,
         "ignore": draft.ignore,
     }
     return {key: draft.scrubbed(value) for key, value in tree.items() if value}, comments
+
+
+def _note_missing(draft: ImportDraft, known: Collection[str]) -> None:
+    """Say which names of groups are no targets yet."""
+    for group, names in draft.target_groups.items():
+        missing = [name for name in names if name not in known and name not in draft.targets]
+        if missing:
+            listed = " and ".join(f"`{name}`" for name in missing)
+            what = "which is no target" if len(missing) == 1 else "which are no targets"
+            draft.note(f"the group `{group}` has {listed}, {what} yet: `gofer target add {missing[0]}`")
 
 
 def _fit(draft: ImportDraft, name: str, entry: Entry, kinds: Kinds) -> None:

@@ -15,7 +15,7 @@ from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import screen_width
 from gofer.cli.output.theme import has_colours
 from gofer.errors import ConfigError, UsageError
-from gofer.ops.runs.find import find
+from gofer.ops.runs.find import find, targets_meant
 from gofer.ops.runs.freshness import ANSWER_S, refresh_active
 from gofer.ops.session import Session
 from gofer.tracking.query import Filter, Query, parse_filters
@@ -64,7 +64,7 @@ def _discover_runs(session: Session) -> None:
 def _query(session: Session, given: dict[str, Any]) -> Query:
     filters = parse_filters(given["filters"])
     if given["target"]:
-        filters += (Filter("target", "=", (given["target"],)),)
+        filters += (Filter("target", "=", targets_meant(session, given["target"])),)
     if given["group"]:
         filters += (Filter("group", "=", (_group_id(session, given["group"]),)),)
     limit = None if given["all"] else given["last"] or (None if given["export"] else _USUAL)
@@ -80,9 +80,10 @@ def _query(session: Session, given: dict[str, Any]) -> Query:
 
 def _check_target(session: Session, name: str) -> None:
     """UnknownName for a target that no settings and no run have. Settings with errors are not searched."""
-    if not session.ledger.count(Query(filters=(Filter("target", "=", (name,)),))):
+    if not session.ledger.count(Query(filters=(Filter("target", "=", targets_meant(session, name)),))):
         with suppress(ConfigError):
-            session.settings.target(name)
+            for one in session.settings.targets_of(name):
+                session.settings.target(one)
 
 
 def _group_id(session: Session, reference: str) -> str:
@@ -146,7 +147,7 @@ def _print_more_hint(session: Session, query: Query, rows: Selection, given: dic
 def parameters(most: str) -> list[click.Parameter]:
     """The options of `list runs` and `list jobs`; `most` says how many rows `--last` shows by default."""
     return [
-        target_option("Only the runs on this target"),
+        target_option("Only the runs on this target or group of targets"),
         filter_option("Only the runs that match: `state=failed`, `gpus>=4`, `age<7d`, `tag.lr=0.1`"),
         Option("--group", "Only the rows of this group", metavar="RUN", shell_complete=offers("runs")),
         Flag("--rows", "Show each row of an array on its own line"),

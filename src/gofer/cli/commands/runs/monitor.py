@@ -14,7 +14,7 @@ from gofer.cli.output.screen import print_message, write
 from gofer.errors import UsageError
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
-from gofer.ops.runs.find import find
+from gofer.ops.runs.find import find, targets_meant
 from gofer.ops.runs.freshness import ActiveRuns, refresh_runs
 from gofer.ops.runs.live_status import LiveReport
 from gofer.ops.runs.observe import QueueChanges, wait
@@ -63,11 +63,12 @@ def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
 def _watch_all(session: Session, given: dict[str, Any]) -> int:
     """Show all active runs until Ctrl-C; without a terminal, until none is active."""
     view, runs = runs_view(session, as_json=given["as_json"]), ActiveRuns(session)
+    targets = targets_meant(session, given["target"])
     try:
         while True:
             began = time.monotonic()
             rows, warnings = runs.refresh()
-            rows = [row for row in rows if given["target"] in (None, row.target)]
+            rows = [row for row in rows if not targets or row.target in targets]
             view.show(rows, warnings)
             if not view.is_endless and all(row.is_final for row in rows):
                 return 0
