@@ -1,7 +1,8 @@
 """Starts programs on this machine, from a list of arguments and without a shell.
 
-`start` and `run` keep the output of a program. `attend` gives a program the terminal, for a person who
-watches it. `become` replaces this process. This module does not know what the programs are for.
+`start` and `run` keep the output of a program. `start_in_background` does not wait for it. `attend` gives a
+program the terminal, for a person who watches it. `become` replaces this process. This module does not know
+what the programs are for.
 """
 
 from __future__ import annotations
@@ -122,6 +123,22 @@ def run_into(
     except subprocess.TimeoutExpired:
         raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
     return done.returncode
+
+
+def start_in_background(argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+    """Start a program that continues when this process ends, without input and output, in the root folder.
+
+    Does not wait. GoferError when it cannot be started.
+    """
+    import subprocess
+
+    none = subprocess.DEVNULL
+    try:
+        subprocess.Popen(
+            list(argv), stdin=none, stdout=none, stderr=none, cwd="/", env=env, start_new_session=True
+        )
+    except OSError as error:
+        raise _not_started(argv, error) from error
 
 
 def _not_started(argv: Sequence[str], error: OSError) -> GoferError:

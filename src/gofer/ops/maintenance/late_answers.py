@@ -8,7 +8,6 @@ clusters have answered, and at the latest after two minutes.
 from __future__ import annotations
 
 import fcntl
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from gofer.errors import GoferError
 from gofer.ops.runs.observe import TimedRefresh
 from gofer.ops.session import Session
+from gofer.transport.process import start_in_background
 
 if TYPE_CHECKING:
     from gofer.ops.messages import AnyMessage
@@ -34,17 +34,9 @@ def start(session: Session) -> None:
         return
     # -P: a module in the person's folder must not be taken for one of gofer's.
     argv = [sys.executable, "-P", "-m", __name__, str(session.folder)]
-    with suppress(OSError), _lock(session) as is_free:
+    with suppress(OSError, GoferError), _lock(session) as is_free:
         if is_free:
-            subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=dict(session.environ),
-                start_new_session=True,
-            )
+            start_in_background(argv, env=session.environ)
 
 
 @contextmanager
