@@ -101,6 +101,43 @@ def test_a_folder_to_be_read_only_is_not_written(mounting_home: FolderHome) -> N
     assert mounting_home.stored("data") == {"x": b"read me"}
 
 
+@pytest.mark.root
+def test_options_of_the_documents_reach_the_mount(mounting_home: FolderHome) -> None:
+    """What was read stays in the cache on the disk, and the mode of files is the one of the options."""
+    mounting_home.put({"x": b"read me"})
+    write_options(
+        mounting_home,
+        "'-o', 'attr_timeout=240,umask=077', --log-level=LOG_WARNING, --file-cache-timeout-in-seconds=9999",
+    )
+    script = "cat data/x; echo; stat -Lc %a data/x; cd -P data; cat $(find ../cache/vfs -name x); echo"
+    done = mounting_home.run("sh", "-c", f"{script}; echo new > y")
+    assert done["state"] == "succeeded", done["detail"]
+    assert mounting_home.log(done["id"]).splitlines() == ["read me", "600", "read me"]
+    assert mounting_home.stored("data") == {"x": b"read me", "y": b"new\n"}
+    assert mounts(mounting_home.root) == []
+
+
+def write_options(home: FolderHome, options: str) -> None:
+    path = home.folder / "gofer.yaml"
+    path.write_text(path.read_text().replace("'mount'", f"'mount', options: [{options}]"))
+
+
+def test_an_option_that_rclone_lacks_is_refused_with_the_nearest(tmp_path: Path, azurite: Azurite) -> None:
+    home = FolderHome(tmp_path, azure_entry(azurite.one), azurite.one.key)
+    home.map(data="mount")
+    write_options(home, "negative_timeout=120, allow_other")
+    done = home.gofer("submit", "true", status=2)
+    assert "`options` of the folder `data`: `negative_timeout=120`: rclone has none" in done.err
+    assert "the nearest is `dir-cache-time`" in done.err and "`allow_other`" in done.err
+    assert "gofer.yaml:" in done.err
+    home.map(data="copy")
+    path = home.folder / "gofer.yaml"
+    path.write_text(path.read_text().replace("'copy'", "'copy', options: [umask=077]"))
+    refused = home.gofer("submit", "true", status=2)
+    assert "`options` of the folder `data` are those of a mount" in refused.err
+    home.close()
+
+
 def test_a_folder_that_is_sent_cannot_be_read_only(tmp_path: Path, azurite: Azurite) -> None:
     home = FolderHome(tmp_path, azure_entry(azurite.one), azurite.one.key)
     home.map(out="upload")

@@ -254,7 +254,8 @@ class Capabilities(NamedTuple):
     end, so `grace_s` has no effect. `shows_credentials`: readers of the store can read the credentials of a
     run, so they are valid no longer than needed.
 
-    `holds_runs`: the cluster can hold a run until other runs of the target have ended.
+    `holds_runs`: the cluster can hold a run until other runs of the target have ended. `mounts_folders`: the
+    service mounts folders of Azure Blob Storage by itself, with options of its own.
 
     `patience_s`: how long the cluster may not answer before its runs are lost. `time_limit_s`: the time limit
     of jobs that set none. `machines`: the machines of the target, if each may have a store of its own.
@@ -268,6 +269,7 @@ class Capabilities(NamedTuple):
     decides_grace: bool = False
     shows_credentials: bool = False
     holds_runs: bool = False
+    mounts_folders: bool = False
     patience_s: float = math.inf
     time_limit_s: float | None = None
     machines: tuple[str, ...] = ()

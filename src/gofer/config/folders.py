@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.config.yaml.decode import parse_boolean
-from gofer.config.yaml.nodes import BUILT_IN, Node, Scalar, Table, ValueOrigin, merged, table
+from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, merged, table
 from gofer.core import folder_modes
 from gofer.errors import ConfigError
+from gofer.model.mount_options import MountOptions, parse_mount_options
 
 if TYPE_CHECKING:
     from gofer.config.settings import Settings
@@ -22,7 +23,7 @@ class MappedFolder(NamedTuple):
     """One mapped folder of one target. `root` is the project's folder, so `root / name` is the local side.
 
     `mode` is None where none is written: what a run does then depends on where it runs. `read_only` is about
-    runs; commands that send files there are a person's own doing.
+    runs; commands that send files there are a person's own doing. `options` are flags of `rclone mount`.
     """
 
     name: str
@@ -33,6 +34,7 @@ class MappedFolder(NamedTuple):
     place: ValueOrigin
     problem: str | None = None
     read_only: bool = False
+    options: tuple[str, ...] = ()
 
     def check(self) -> MappedFolder:
         """The folder itself; ConfigError when what was written about it cannot be used."""
@@ -71,7 +73,8 @@ def _joined(settings: Settings, target: str) -> Node | None:
 def _folder(settings: Settings, name: str, node: Node, store: str) -> MappedFolder:
     entries = table(node)
     mode, read_only = _word(entries.get("mode")), _is_true(entries.get("read_only"))
-    problem = None
+    options = parse_mount_options(_words(entries.get("options")))
+    problem = _options_problem(name, mode, options)
     if read_only and mode == folder_modes.UPLOAD:
         problem = f"the folder `{name}` is `read_only`, and `mode: upload` writes to it; leave one out"
     return MappedFolder(
@@ -83,11 +86,28 @@ def _folder(settings: Settings, name: str, node: Node, store: str) -> MappedFold
         node.place,
         problem,
         read_only,
+        options.flags,
     )
+
+
+def _options_problem(name: str, mode: str | None, options: MountOptions) -> str | None:
+    """Why a mount cannot have these options; None when it can."""
+    if options.refused:
+        return f"`options` of the folder `{name}`: {'; '.join(map(str, options.refused))}"
+    if options.flags and mode not in (None, folder_modes.MOUNT):
+        return (
+            f"`options` of the folder `{name}` are those of a mount; leave out either them or `mode: {mode}`"
+        )
+    return None
 
 
 def _is_true(node: Node | None) -> bool:
     return isinstance(node, Scalar) and parse_boolean(node) is True
+
+
+def _words(node: Node | None) -> list[str]:
+    nodes = node.items if isinstance(node, Items) else (node,)
+    return [item.text for item in nodes if isinstance(item, Scalar) and not item.is_null]
 
 
 def _word(node: Node | None) -> str | None:

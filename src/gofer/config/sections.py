@@ -224,6 +224,13 @@ class FolderSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     read_only: Annotated[
         bool, Meta(description="Whether runs may only read it; a mount refuses to be written to then")
     ] = False
+    options: Annotated[
+        Words | None,
+        Meta(
+            description="Options of the mount, as rclone, FUSE or blobfuse write them: `attr_timeout=240`, "
+            "`vfs-cache-mode=full`"
+        ),
+    ] = None
 
 
 class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -20,6 +20,7 @@ from gofer.importers.foreign import named_file, project_of, read_foreign
 from gofer.importers.keys import Sheet, SheetKeys
 from gofer.importers.node_setup import node_setup
 from gofer.importers.target_store import CodeArchive, choose_store
+from gofer.model.mount_options import MountOptions, parse_mount_options
 
 GROUP = "philly"
 COMPILE_SCRIPT = "compile.philly.sh"
@@ -28,7 +29,6 @@ _NO_PASSWORD = (
     f"{_GONE}: neither this nor `PHILLY_PASSWORD` is needed, since a target has its own login; take a "
     "password out of the file"
 )
-_OWN_OPTIONS = "gofer mounts with its own options"
 # What a job got that did not say how many.
 _GPUS = 4
 _DROPPED = {
@@ -62,6 +62,7 @@ class _Mount(NamedTuple):
     store: str | None
     problem: str
     read_only: bool
+    options: MountOptions
 
     def holds(self, path: str) -> bool:
         return f"{path}/".startswith(f"{self.point.rstrip('/')}/")
@@ -165,13 +166,15 @@ def _mounts(draft: ImportDraft, keys: SheetKeys, root: Path) -> list[_Mount]:
             path = named_file(root, account)
             store, problem = import_account(draft, path), missing_file(path)
         row.dropped("blob_mount_point", "a folder is `./NAME` beside the code, wherever the run is")
-        row.dropped("blob_fuse_options", _OWN_OPTIONS)
         if store:
             row.changed("azure_blob_config_file", f"stores.{store}", "the account is a store")
         else:
             row.dropped("azure_blob_config_file", problem)
             draft.note(problem)
-        found.append(_Mount(row, point, store, problem, _is_read_only(row.texts("blob_fuse_options"))))
+        words = row.texts("blob_fuse_options")
+        mount = _Mount(row, point, store, problem, _is_read_only(words), parse_mount_options(words))
+        row.dropped("blob_fuse_options", _left_out(mount) or "no folder of a run is below the mount point")
+        found.append(mount)
     return sorted(found, key=lambda one: -len(one.point))
 
 
@@ -181,6 +184,19 @@ def _is_read_only(options: list[str]) -> bool:
     given = [after for word, after in pairwise([*words, ""]) if word == "-o"]
     given += [word.removeprefix("-o").lstrip("=") for word in words if word.startswith("-o")]
     return any("ro" in one.split(",") for one in given)
+
+
+def _options_report(mount: _Mount) -> str:
+    words = ["`ro` is `read_only`"] if mount.read_only else []
+    words += ["`options` are those that rclone knows, as it writes them"] if mount.options.flags else []
+    said = f"of the folders below `{mount.point}`, {' and '.join(words)}"
+    left = _left_out(mount)
+    return f"{said}; left out: {left}" if left else said
+
+
+def _left_out(mount: _Mount) -> str:
+    """The options that are not carried, each with its reason."""
+    return "; ".join(f"{one}" for one in mount.options.refused if one.name != "ro" or not mount.read_only)
 
 
 def _mount_of(path: str, mounts: list[_Mount]) -> _Mount | None:
@@ -228,7 +244,9 @@ def _folder(params: SheetKeys, key: str, to: str, mount: _Mount) -> Entry:
     if mount.read_only:
         folder["read_only"] = True
         why += ", and `read_only`, as it was mounted"
-        said = f"`ro` is `read_only` of the folders below `{mount.point}`; {_OWN_OPTIONS} otherwise"
-        mount.row.shared("blob_fuse_options", to.rpartition(".")[0], said)
+    if mount.options.flags:
+        folder["options"] = list(mount.options.flags)
+    if mount.read_only or mount.options.flags:
+        mount.row.shared("blob_fuse_options", to.rpartition(".")[0], _options_report(mount))
     params.shared(key, to, why)
     return folder

@@ -32,7 +32,8 @@ class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """A mapped folder of a run: a path in the store at the URL `store`, and how it comes to `./<name>`.
 
     With the mode `link` it is the person's own folder, `here`, on the machine that the run is for. A
-    `read_only` one is lent for reading alone, and a mount of it cannot be written to.
+    `read_only` one is lent for reading alone, and a mount of it cannot be written to. `options` are flags of
+    `rclone mount` without their dashes: see gofer.model.mount_options.
     """
 
     store: str
@@ -40,6 +41,7 @@ class JobFolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     mode: str
     here: str | None = None
     read_only: bool = False
+    options: tuple[str, ...] = ()
 
 
 class RunDependency(

@@ -92,10 +92,18 @@ def test_every_key_has_a_fate(philly: Shop) -> None:
 def test_two_blobs_and_the_list_of_clusters(philly: Shop) -> None:
     plan = philly.plan("aux_data/configs/two.yaml", "aux_data/configs/multi_philly_vc.yaml", name="local")
     folders = tree(plan)["targets"]["local"]["folders"]
-    assert folders["data"] == {"store": "vigblob_account", "path": "jianfw/data/qd_data", "read_only": True}
-    assert folders["output"] == {"store": "vigeastblob_account", "path": "jianfw/work/qd_output"}
+    assert folders["data"] == {
+        "store": "vigblob_account", "path": "jianfw/data/qd_data", "read_only": True,
+        "options": ["log-level=NOTICE"],
+    }  # fmt: skip
+    options = ["attr-timeout=240s", "vfs-cache-max-age=10000000s", "vfs-cache-mode=full"]
+    assert folders["output"] == {
+        "store": "vigeastblob_account", "path": "jianfw/work/qd_output", "options": options,
+    }  # fmt: skip
     found = fates(plan)
-    assert found["blob_mount_info[0].blob_fuse_options"].outcome is KeyOutcome.DROPPED
+    first = found["blob_mount_info[0].blob_fuse_options"]
+    assert first.outcome is KeyOutcome.CHANGED
+    assert "left out: `allow_other`: only the run's own user" in first.why
     assert found["blob_mount_info[1].blob_fuse_options"].to == "targets.local.folders"
     assert "`read_only`" in found["config_param.data_folder"].why
     assert (found["clusters"].outcome, found["clusters"].to) == (KeyOutcome.CHANGED, "target_groups.philly")
@@ -123,6 +131,7 @@ def test_a_blob_that_was_mounted_to_be_read(philly: Shop, options: str, read_onl
     assert [one.get("read_only", False) for one in folders.values()] == [read_only] * 3
     found = fates(plan)["blob_fuse_options"]
     assert found.outcome is (KeyOutcome.CHANGED if read_only else KeyOutcome.DROPPED)
+    assert not (read_only and "left out: `ro`" in found.why)
 
 
 def test_read_only_is_an_option_of_folders_only(philly: Shop) -> None:

@@ -187,6 +187,7 @@ def capabilities(options: AzureOptions) -> Capabilities:
         has_ends_in_folder=True,
         decides_grace=True,
         shows_credentials=True,
+        mounts_folders=True,
         time_limit_s=options.time,
         node_identity=_node_identity(options.identity),
         profile=options.profile,

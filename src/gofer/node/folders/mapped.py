@@ -129,7 +129,7 @@ class MappedFolders:
         elif mode == folder_modes.COPY:
             target = self._copy(name, folder, progress, keep_on)
         else:
-            target = self._mount(name, progress, keep_on, read_only=bool(folder.get("read_only")))
+            target = self._mount(name, folder, progress, keep_on)
         _link(target, path, name)
 
     def _spec(self, name: str) -> Mapping[str, Any]:
@@ -235,9 +235,9 @@ class MappedFolders:
         return os.path.join(self.views_folder or os.path.dirname(self._code), f"folders.{share}")
 
     def _mount(
-        self, name: str, progress: FolderProgress, keep_on: Callable[[int], bool], *, read_only: bool
+        self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
     ) -> str:
-        spec = self._spec(name)
+        spec, read_only = self._spec(name), bool(folder.get("read_only"))
         if spec["kind"] == "file":
             path = _folder_on_disk(spec)
             return self._read_only_view(name, path) if read_only else path
@@ -253,6 +253,7 @@ class MappedFolders:
             {**self._context.environment, "GOFER_RUN_ID": self._place.run_id},
             lambda: keep_on(-1),
             read_only=read_only,
+            options=folder.get("options") or (),
         )
         self._mounts[name] = mount
         self._context.spared.add(mount.pid)

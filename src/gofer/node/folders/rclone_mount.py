@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 from gofer.core import processes
 from gofer.core.sleep import pause
@@ -159,18 +159,21 @@ def mount(
     keep_on: Callable[[], bool],
     *,
     read_only: bool = False,
+    options: Sequence[str] = (),
 ) -> Mount:
     """Mount the folder of `spec`. Blocks until it is mounted; WorkFailed with the reason when that fails.
 
     `environment` is that of the run. `keep_on` waits a moment; WorkStopped when it returns False. What an
-    earlier mount left in the folder `state` is removed first.
+    earlier mount left in the folder `state` is removed first. `options` are flags without their dashes, and
+    replace those of gofer.
     """
     clear_one(state)
     os.makedirs(os.path.join(state, "at"), mode=0o700)
     found = Mount(state, os.open(os.path.join(state, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     fcntl.flock(found._lock, fcntl.LOCK_EX)
     try:
-        words = _argv(spec, found, environment.get("PATH")) + (["--read-only"] if read_only else [])
+        words = _argv(spec, found, environment.get("PATH")) + [f"--{option}" for option in options]
+        words += ["--read-only"] if read_only else []
         found.start(words, _environment(spec, environment))
     except OSError:
         found.end()

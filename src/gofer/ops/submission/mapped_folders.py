@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gofer.backends import registry
 from gofer.config.folders import folders_of
 from gofer.config.sections import NAME_PATTERN
 from gofer.core import folder_modes
@@ -35,6 +36,7 @@ def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFol
     """
     found = folders_of(session.settings, target)
     folders = {name: _folder(session, folder.check(), local=local) for name, folder in found.items()}
+    service_mounts = registry.capabilities_of(session.settings.target(target)).mounts_folders
     for name, folder in folders.items():
         can_mount = local and os.geteuid() == 0
         if folder.read_only and _is_folder_itself(folder) and not can_mount:
@@ -43,6 +45,13 @@ def of_target(session: Session, target: str, *, local: bool) -> dict[str, JobFol
                 Message(
                     f"`read_only` of the folder `{name}` refuses no write: runs have {what} itself; "
                     "`mode: copy` gives them a copy that is protected"
+                )
+            )
+        if folder.options and service_mounts and folder.store.startswith("az://"):
+            session.emit(
+                Message(
+                    f"`options` of the folder `{name}` have no effect: the service of `{target}` mounts it "
+                    "with its own; `mode: copy` copies the files before the start"
                 )
             )
     return folders
@@ -113,7 +122,8 @@ def _folder(session: Session, folder: MappedFolder, *, local: bool) -> JobFolder
             store=url, path=folder.path, mode=folder_modes.LINK, here=str(here), read_only=folder.read_only
         )
     mode = _mode(session, folder, url, local=local)
-    return JobFolder(store=url, path=folder.path, mode=mode, read_only=folder.read_only)
+    options = folder.options if mode == folder_modes.MOUNT else ()
+    return JobFolder(store=url, path=folder.path, mode=mode, read_only=folder.read_only, options=options)
 
 
 def _mode(session: Session, folder: MappedFolder, url: str, *, local: bool) -> str:
