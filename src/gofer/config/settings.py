@@ -178,7 +178,7 @@ class Settings:
             origin = f" ({default.place.where})" if wanted == self.default_target else ""
             raise UnknownName(
                 f"there is no target `{wanted}`{origin}",
-                hint=did_you_mean(wanted, self.target_names)
+                hint=did_you_mean(wanted, [*self.target_names, *self.target_groups])
                 or f"{_listed('targets', self.target_names)}; more go under `targets:`",
             )
         return read_target(wanted, node, self._kinds, self.resolve)

@@ -44,6 +44,27 @@ def test_a_job_is_looked_for_on_all_clusters_of_the_list_and_on_one(philly: Olde
     assert listed(philly, "-c", "sc2") == ["sc2"]
 
 
+def test_jobs_and_nodes_of_all_clusters_of_the_list(philly: OlderToolHome) -> None:
+    mark = f"m{time.time_ns()}"
+    leave(philly, f"{mark}-a", philly.azure.workspace)
+    leave(philly, f"{mark}-b", OTHER)
+
+    def jobs(target: str) -> list[str]:
+        found = json.loads(philly.gofer("-c", target, "list", "jobs", "--server", "--json").out)
+        return [one["name"] for one in found if one["name"].startswith(mark)]
+
+    assert (sorted(jobs("philly")), jobs("wu1"), jobs("sc2")) == (
+        [f"{mark}-a", f"{mark}-b"],
+        [f"{mark}-a"],
+        [f"{mark}-b"],
+    )
+    nodes = json.loads(philly.gofer("-c", "philly", "list", "nodes", "--json").out)
+    assert [one["target"] for one in nodes] == ["wu1", "wu1", "sc2", "sc2"], nodes
+    table = philly.gofer("-c", "philly", "list", "nodes").out.splitlines()
+    assert table[0].startswith("TARGET  NAME")
+    assert [line.split()[0] for line in table[1:]] == ["wu1", "wu1", "sc2", "sc2"]
+
+
 def test_a_run_goes_to_the_cluster_of_the_list_that_is_named(philly: OlderToolHome) -> None:
     done = philly.gofer("-c", "sc2", "submit", "nvidia-smi")
     run = philly.ended(done.out)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gofer.backends.base import JobFilter, RunRef
 from gofer.core.states import State
-from gofer.errors import CheckFailed, UsageError
+from gofer.errors import CheckFailed, GoferError, UsageError
+from gofer.ops.messages import Warning
 from gofer.ops.runs.find import find
 from gofer.text import did_you_mean, format_size, format_time
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
+T = TypeVar("T")
 
 # Names of states in the services and their tools.
 _STATES = {
@@ -43,6 +45,46 @@ def nodes_of(session: Session, target: str | None) -> list[NodeFacts]:
             hint=f"`gofer target show {found.name}` shows what is known about it",
         )
     return list(nodes)
+
+
+def nodes_of_group(session: Session, targets: Sequence[str]) -> list[tuple[str, NodeFacts]]:
+    """The nodes of each of the targets, with the target's name. Calls their clusters. A warning for each that
+    cannot list nodes; the last error where none can.
+    """
+    found: list[tuple[str, NodeFacts]] = []
+    for name, nodes in _each_of_group(session, targets, nodes_of):
+        found += [(name, node) for node in nodes]
+    return found
+
+
+def jobs_of_group(session: Session, targets: Sequence[str], wanted: JobFilter) -> list[ServiceJob]:
+    """The jobs of the targets' services, newest first, each once. Errors as `nodes_of_group`."""
+    found: dict[tuple[str, str], ServiceJob] = {}
+
+    def jobs(session: Session, name: str) -> Sequence[ServiceJob]:
+        return service_jobs(session, name, wanted)[1]
+
+    for name, listed in _each_of_group(session, targets, jobs):
+        service = session.backend(name).job_service()
+        found |= {(service.service_name if service else name, job.name): job for job in listed}
+    return sorted(found.values(), key=lambda job: -(job.created_at or 0.0))[: wanted.most]
+
+
+def _each_of_group(
+    session: Session, targets: Sequence[str], ask: Callable[[Session, str], T]
+) -> Iterator[tuple[str, T]]:
+    """The answer of each target that has one."""
+    answered = False
+    for at, name in enumerate(targets, 1):
+        try:
+            answer = ask(session, name)
+        except GoferError as error:
+            if at == len(targets) and not answered:
+                raise
+            session.emit(Warning(error.message))
+            continue
+        answered = True
+        yield name, answer
 
 
 def images_of(session: Session, target: str) -> list[ServiceImage]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gofer.cli.options import Command, Option, json_option, run_argument, target_option
 from gofer.cli.output.json_output import print_json
@@ -11,10 +11,10 @@ from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.cli.output.theme import has_colours
 from gofer.errors import UnknownName
-from gofer.ops.runs.find import find
+from gofer.ops.runs.find import find, targets_meant
 from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.runs.node_reports import nodes_of_run
-from gofer.ops.runs.target_views import nodes_of
+from gofer.ops.runs.target_views import nodes_of, nodes_of_group
 from gofer.ops.session import Session
 from gofer.text import did_you_mean, format_local_time, format_size, format_time
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gofer.backends.base import NodeFacts
     from gofer.ops.runs.node_reports import RunNode
 
-    N = TypeVar("N", NodeFacts, RunNode)
+    N = TypeVar("N", NodeFacts, RunNode, "_GroupNode")
 
 _CELLS: dict[str, Callable[[NodeFacts], str]] = {
     "name": lambda node: node.name,
@@ -52,17 +52,41 @@ _RUN_CELLS: dict[str, Callable[[RunNode], str]] = {
 }
 
 
+class _GroupNode(NamedTuple):
+    """A node of one of several targets."""
+
+    target: str
+    facts: NodeFacts
+
+
+def _of_facts(cell: Callable[[NodeFacts], str]) -> Callable[[_GroupNode], str]:
+    return lambda one: cell(one.facts)
+
+
+_GROUP_CELLS: dict[str, Callable[[_GroupNode], str]] = {
+    "target": lambda one: one.target,
+    **{name: _of_facts(cell) for name, cell in _CELLS.items()},
+}
+
+
 def run(**given: Any) -> int:
     """A line, or a JSON object, for every node."""
     with Session(target=given["target"]) as session:
         if given["run"]:
             (row,) = refresh_runs(session, [find(session, given["run"], target=given["target"])])
             return _print_nodes(nodes_of_run(session, row), _RUN_CELLS, given, {})
-        nodes = nodes_of(session, given["target"])
+        targets = targets_meant(session, given["target"])
+        if len(targets) > 1:
+            return _print_nodes(_of_group(session, targets), _GROUP_CELLS, given, _TITLES)
+        nodes = nodes_of(session, targets[0] if targets else None)
     status = _print_nodes(nodes, _CELLS, given, _TITLES)
     if not nodes and not given["as_json"]:
         print_message("the target has no nodes")
     return status
+
+
+def _of_group(session: Session, targets: Sequence[str]) -> list[_GroupNode]:
+    return [_GroupNode(name, node) for name, node in nodes_of_group(session, targets)]
 
 
 def _print_nodes(
@@ -84,8 +108,10 @@ def _print_nodes(
     return 0
 
 
-def _plain(node: NodeFacts | RunNode) -> dict[str, Any]:
+def _plain(node: NodeFacts | RunNode | _GroupNode) -> dict[str, Any]:
     """The node as plain JSON values; times in RFC 3339."""
+    if isinstance(node, _GroupNode):
+        return {"target": node.target, **_plain(node.facts)}
     facts: dict[str, Any] = node._asdict()
     for name in ("started_at", "ended_at"):
         if name in facts:
@@ -130,7 +156,9 @@ command = Command(
     run,
     [
         run_argument(required=False),
-        target_option("The target whose nodes to list", default_text="the project's default target"),
+        target_option(
+            "The target or group of targets whose nodes to list", default_text="the project's default target"
+        ),
         Option(
             "--columns",
             f"The columns to show, of {', '.join(_CELLS)}; of a run {', '.join(_RUN_CELLS)}",

@@ -13,7 +13,8 @@ from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, screen_width
 from gofer.cli.output.theme import has_colours
 from gofer.errors import UsageError
-from gofer.ops.runs.target_views import job_json, service_jobs, states_of
+from gofer.ops.runs.find import targets_meant
+from gofer.ops.runs.target_views import job_json, jobs_of_group, service_jobs, states_of
 from gofer.ops.session import Session
 from gofer.text import format_local_time
 
@@ -40,13 +41,18 @@ def run(**given: Any) -> int:
         if given["filters" if name == "filter" else name]:
             raise UsageError(f"`--{name}` cannot be combined with `--server`", hint="leave it out")
     with Session(target=given["target"]) as session:
-        target, found = service_jobs(session, given["target"], _filter(given))
+        named = targets_meant(session, given["target"])
+        if len(named) > 1:
+            found: Sequence[ServiceJob] = jobs_of_group(session, named, _filter(given))
+        else:
+            name, found = service_jobs(session, named[0] if named else None, _filter(given))
+            named = (name,)
     if given["as_json"]:
         print_json([job_json(job) for job in found])
         return 0
     sys.stdout.write(_table(found))
     if not found:
-        print_message(f"the service of `{target}` lists no such command job")
+        print_message(f"the service of {', '.join(f'`{one}`' for one in named)} lists no such command job")
     return 0
 
 
