@@ -136,6 +136,20 @@ def test_check_names_every_error_of_all_files(home: Home) -> None:
     assert [(one["file"], one["line"]) for one in found["errors"]][-1] == ("gofer.yaml", 11)
 
 
+def test_check_names_what_folders_cannot_have(home: Home) -> None:
+    (home.folder / "gofer.yaml").write_text(
+        "folders:\n"
+        "  data: {path: d, options: [negative_timeout=120]}\n"
+        "  out: {path: o, mode: upload, read_only: true}\n"
+        "  both: {path: b, mode: copy, options: [umask=077]}\n"
+    )
+    errors = home.gofer("config", "check", status=2).out.splitlines()
+    expected = ["`negative_timeout=120`: rclone has none", "`mode: upload` writes to it", "those of a mount"]
+    assert len(errors) == 3, errors
+    for number, words in enumerate(expected, 2):
+        assert errors[number - 2].startswith(f"error: gofer.yaml:{number}: ") and words in errors[number - 2]
+
+
 def test_check_of_settings_without_errors(home: Home) -> None:
     assert home.gofer("config", "check").err == "no errors: there is no file of settings\n"
     (home.folder / "gofer.yaml").write_text("job: {env: {HERE: '${env:SURELY_UNSET}'}}\n")

@@ -210,11 +210,18 @@ def test_only_maps_have_no_variable() -> None:
 def test_the_examples_on_the_page_are_right(project: ConfigProject, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     jobs = [block for block in blocks if block.startswith("# a job file")]
-    assert (len(blocks), len(jobs)) == (2, 1)
+    groups = [block for block in blocks if block.startswith("target_groups:")]
+    assert (len(blocks), len(jobs), len(groups)) == (3, 1, 1)
     for block in blocks:
         if block in jobs:
             (tmp_path / "job.yaml").write_text(block)
             assert read_job_file(tmp_path / "job.yaml").argv
+        elif block in groups:
+            (project.folder / "gofer.yaml").write_text(block)
+            settings = load(
+                project.folder, paths=project.paths, environ=project.environ, kinds={"local": LocalOptions}
+            )
+            assert settings.target_groups == {"philly": ("wu1", "sc2")}
         else:
             (project.folder / "gofer.yaml").write_text(block)
             kinds = {"local": LocalOptions}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.backends.registry import Kinds
 from gofer.config.find_references import referring_values
+from gofer.config.folders import MappedFolder, folders_of
 from gofer.config.jobs import JobFlags, job_values
 from gofer.config.project import FileReader
 from gofer.config.references import Reference, references
@@ -66,6 +67,7 @@ def check_settings(session: Session, texts: Mapping[Path, str] | None = None) ->
     if not problems.found:
         with problems:
             job_values(JobFlags(), None, settings, settings.default_target)
+        _check_folders(settings, problems)
         _check_backends(session.with_settings(settings), settings, problems)
     errors = dict.fromkeys(_described(error) for error in problems.found)
     in_order = sorted(errors, key=lambda problem: (problem.file or "", problem.line or 0))
@@ -134,6 +136,17 @@ def _check_other_tools(settings: Settings, problems: Problems) -> None:
         for name in settings.provider.names if settings.provider else ():
             with problems:
                 settings.imported(name)
+
+
+def _check_folders(settings: Settings, problems: Problems) -> None:
+    """Add what of the mapped folders contradicts itself, and the options that no mount has."""
+    for target in settings.target_names:
+        folders: dict[str, MappedFolder] = {}
+        with problems:
+            folders = folders_of(settings, target)
+        for folder in folders.values():
+            with problems:
+                folder.check()
 
 
 def _check_backends(session: Session, settings: Settings, problems: Problems) -> None:

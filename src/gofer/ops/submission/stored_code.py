@@ -40,9 +40,10 @@ def url_of(session: Session, word: str, target: str) -> str:
     """
     place = resolve(session, word, target)
     if isinstance(place.store, RunView):
+        run = word.partition(":")[0]
         raise UsageError(
             f"`--code {word}` names files that a run wrote",
-            hint=f"`gofer extract` brings them here; `--code {word.partition(':')[0]}` takes the run's code",
+            hint=f"`gofer extract {run}` brings them here; `gofer resubmit --same-code {run}` runs its code",
         )
     return "/".join(part for part in (place.store.url.rstrip("/"), place.key) if part)
 
