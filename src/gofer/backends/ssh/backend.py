@@ -98,7 +98,7 @@ class SshBackend(Backend):
         return are_of_type(asked.gpu_type, gpu_names(facts.usage))
 
     def lay_out(self, job: Job) -> Layout:
-        if job.launcher not in ("spawn", "torchrun"):
+        if job.launcher not in ("spawn", "mpi", "torchrun"):
             raise CheckFailed(
                 f"the target `{self.target}` does not support `launcher: {job.launcher}`",
                 hint="leave `launcher` out: gofer starts the processes, with the variables of launchers",
@@ -108,6 +108,13 @@ class SshBackend(Backend):
             raise CheckFailed(
                 f"a run on {layout.nodes} machines of `{self.target}` needs a folder that the machines share",
                 hint="set a store `file:///folder` that is the same on all machines, and `shared: true`",
+            )
+        if layout.nodes > 1 and job.launcher == "mpi":
+            # mpirun starts its placeholders by the paths of the first machine, which others may not have.
+            raise CheckFailed(
+                f"`launcher: mpi` on `{self.target}` needs all ranks on one machine, and this run has "
+                f"{layout.nodes}",
+                hint="without `launcher`, begin the command with `mpirun`, which reaches the others by SSH",
             )
         return layout
 
