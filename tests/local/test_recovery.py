@@ -15,6 +15,8 @@ from home import Home, until
 from memory_group import eating
 from memory_group import small_group as small_group
 
+from gofer.queue.database import OWN_GRACE
+
 
 def rewrite_boot(home: Home) -> None:
     with closing(sqlite3.connect(home.queue_home / "queue.db")) as queue, queue:
@@ -91,6 +93,30 @@ def test_a_run_that_waited_when_the_queue_was_lost_is_started_once(home: Home) -
     gate.touch()
     assert [run["state"] for run in home.wait(first, second)] == ["succeeded", "succeeded"]
     assert count.read_text() == "once\n"
+
+
+def test_a_late_stop_of_an_ended_run_leaves_the_next_run_of_its_agent_alone(home: Home) -> None:
+    """A supervisor was killed while the next run had the agent, and before the end of the first was saved."""
+    gate = home.root / "gate"
+    first = home.finish("sh", "-c", "exit 3")["id"]
+    second = home.submit("sh", "-c", f"until [ -e {gate} ]; do sleep 0.05; done")
+    home.until_event(second, "started")
+    os.kill(until(lambda: home.supervisor() or 0, "its supervisor"), signal.SIGKILL)
+    with closing(sqlite3.connect(home.queue_home / "queue.db")) as queue, queue:
+        queue.execute(
+            "UPDATE runs SET state = 'running', attempts = '[]', ended_at = NULL, cancel_grace_s = ?,"
+            " (agents, boot) = (SELECT agents, boot FROM runs WHERE id = ?) WHERE id = ?",
+            (OWN_GRACE, second, first),
+        )
+
+    def state_in_queue() -> str:
+        with closing(sqlite3.connect(home.queue_home / "queue.db")) as queue:
+            return str(queue.execute("SELECT state FROM runs WHERE id = ?", (first,)).fetchone()[0])
+
+    home.gofer("q", second)
+    until(lambda: state_in_queue() == "failed", "the end of the first run")
+    gate.touch()
+    assert home.wait(second)[0]["state"] == "succeeded"
 
 
 # -- memory

@@ -12,6 +12,7 @@ import random
 import select
 import socket
 import time
+from typing import Any
 
 from gofer.core import attempts, files, processes, run_layout
 from gofer.core.outcome import Outcome, attempt_record
@@ -154,10 +155,29 @@ class Supervisor:
         """
         if one.entry.state == State.STARTING and self._has_started(one):
             self._mark_running(one.entry, time.time())
-        for share in [share for share, who in one.left.items() if not processes.is_alive(who)]:
+        gone = [
+            share
+            for share, who in one.left.items()
+            if not processes.is_alive(who) or self._works_elsewhere(one, share)
+        ]
+        for share in gone:
             self._agent_gone(one, share)
         if not one.left and one.entry.id in self.active:
             self._settle_when_all_ended(one)
+
+    def _works_elsewhere(self, one: ActiveRun, share: Share) -> bool:
+        """Whether the agent of a share has ended it and works for another run. An earlier supervisor can have
+        given the agent to that run before the end of this one was in the queue.
+        """
+        others = [other for other in self.active.values() if other is not one]
+        is_busy = any(one.left[share] in other.left.values() for other in others)
+        return is_busy and _exit_record(one, share) is not None
+
+    def _send(self, one: ActiveRun, number: int) -> None:
+        """Send a request to the agents that still have a share of the run."""
+        for share, who in one.left.items():
+            if not one.adopted or _exit_record(one, share) is None:
+                processes.send(who, number)
 
     def _has_started(self, one: ActiveRun) -> bool:
         return attempts.read(one.store, one.entry.id, one.entry.attempt, one.nodes).started
@@ -205,7 +225,7 @@ class Supervisor:
         agents.
         """
         who = one.left.pop(share)
-        record = files.read_json(os.path.join(one.store, run_layout.node_key(*share), run_layout.EXIT))
+        record = _exit_record(one, share)
         if record is None and self._other_agent(one, share, who):
             return
         if record is None and one.entry.boot == self.boot:
@@ -215,8 +235,7 @@ class Supervisor:
             uploader = self.journal.uploader.pid
             self.agents.sweep(one.store, share, who, spared=busy if uploader is None else busy | {uploader})
         if record is None or record["state"] != State.SUCCEEDED:
-            for peer in one.left.values():
-                processes.send(peer, STOP_FOR_PEER)
+            self._send(one, STOP_FOR_PEER)
         if record is None and self._keep_files(one, share):
             return
         self.recovery.end(share)
@@ -320,8 +339,7 @@ class Supervisor:
         for one in self.active.values():
             request = one.next_request(now)
             if request is not None:
-                for who in one.left.values():
-                    processes.send(who, request)
+                self._send(one, request)
 
     def _read_dependencies(self) -> bool:
         requests = {entry.request: entry for entry in self.waiting}.values()
@@ -404,6 +422,11 @@ class Supervisor:
         port = _free_port()
         for share, agent in zip(sorted(one.left), agents):
             self.agents.assign(agent, share, one.message(share, queue_home=self.queue_home, port=port), known)
+
+
+def _exit_record(one: ActiveRun, share: Share) -> dict[str, Any] | None:
+    """What the agent wrote about the end of its share; None before."""
+    return files.read_json(os.path.join(one.store, run_layout.node_key(*share), run_layout.EXIT))
 
 
 def _free_port() -> int:
