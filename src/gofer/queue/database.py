@@ -11,6 +11,7 @@ import json
 import os
 import sqlite3
 import time
+from contextlib import closing
 from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
 
 from gofer.core import files, node_request, run_layout
@@ -330,8 +331,8 @@ class QueueFile:
             raise Replaced(self.path)
 
     def set_aside_if(self, error: BaseException) -> bool:
-        """Whether the error means that the file is damaged. If so, the file is renamed, and kept for
-        inspection.
+        """Whether the error tells of a damaged file, so that the queue has to be opened again. A file that is
+        damaged is renamed, and kept for inspection.
         """
         # A corrupt file raises exactly these classes; their subclasses are other errors.
         if type(error) not in DAMAGE:
@@ -340,12 +341,24 @@ class QueueFile:
             fcntl.flock(lock, fcntl.LOCK_EX)
             # When the path names another file by now, another process has already set the damaged one
             # aside.
-            if self._file is not None and _inode(self.path) == self._file:
+            is_same = self._file is not None and _inode(self.path) == self._file
+            if is_same and not _is_intact(self.path):
                 suffix = f".damaged-{time.time_ns()}"
                 for ending in ("-wal", "-shm", ""):
                     if os.path.exists(self.path + ending):
                         os.replace(self.path + ending, self.path + suffix + ending)
         return True
+
+
+def _is_intact(path: str) -> bool:
+    """Whether a new connection finds no damage: SQLite can take a file for damaged while a process that
+    changes it is killed.
+    """
+    try:
+        with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT_S)) as db:
+            return bool(db.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",))
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
 
 
 def _inode(path: str) -> int | None:

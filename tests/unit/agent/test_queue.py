@@ -152,3 +152,14 @@ def test_a_new_queue_that_another_process_is_making_is_waited_for(tmp_path: Path
         maker.execute("ROLLBACK")
         assert opened.result(timeout=60) is None
     maker.close()
+
+
+def test_only_a_file_that_is_damaged_is_set_aside(tmp_path: Path) -> None:
+    file = QueueFile(str(tmp_path / "queue.db"))
+    file.open().close()
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    assert file.set_aside_if(error)
+    assert not list(tmp_path.glob("*.damaged-*"))
+    (tmp_path / "queue.db").write_bytes(b"no database" * 1000)
+    assert file.set_aside_if(error)
+    assert len(list(tmp_path.glob("*.damaged-*"))) == 1 and not (tmp_path / "queue.db").exists()
