@@ -50,4 +50,10 @@ def test_members_that_are_no_targets_are_found_by_config_check(grouped: Home) ->
     done = grouped.gofer("config", "check", status=2)
     assert "gofer.yaml:3: `target_groups.half`: there is no target `farm`" in done.out + done.err
     assert "`gofer target add farm`" in done.out + done.err
+    (grouped.folder / "gofer.yaml").write_text(f"target: both\n{YAML}  farm: {{kind: local}}\n")
+    done = grouped.gofer("config", "check", status=2)
+    assert "`target`: `both` is a group of targets, and runs need one of them" in done.out
+    assert "name one: `one`, `two`" in done.out
+    (grouped.folder / "gofer.yaml").write_text("target_groups: {both: []}\n")
+    assert "the group `both` has no targets" in grouped.gofer("-c", "both", "submit", "x", status=2).err
     assert "target_groups.both" in grouped.gofer("config", "show").out

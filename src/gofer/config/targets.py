@@ -73,10 +73,14 @@ def check_no_group(name: str, groups: Mapping[str, tuple[str, ...]]) -> None:
     """UsageError when the name is that of a group, where one target is needed."""
     if name in groups:
         names = groups[name]
+        if not names:
+            raise UsageError(
+                f"the group `{name}` has no targets", hint=f"write them into `target_groups.{name}`"
+            )
         listed = ", ".join(f"`{one}`" for one in names)
         raise UsageError(
             f"`{name}` is a group of targets, and this command needs one of them: {listed}",
-            hint=f"`-c {names[0]}` chooses it" if names else f"add targets to `target_groups.{name}`",
+            hint=f"`-c {names[0]}` chooses it",
         )
 
 

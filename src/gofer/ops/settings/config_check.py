@@ -82,6 +82,12 @@ def _described(error: ConfigError) -> FoundProblem:
 def _check_default_target(settings: Settings) -> None:
     node = settings.default_target_node
     name = node.text if isinstance(node, Scalar) else ""
+    if name in settings.target_groups and name not in settings.target_names:
+        raise ConfigError(
+            f"`target`: `{name}` is a group of targets, and runs need one of them",
+            where=node.place.where,
+            hint=f"name one: {', '.join(f'`{one}`' for one in settings.target_groups[name])}",
+        )
     if name and name not in settings.target_names:
         names = ", ".join(f"`{one}`" for one in settings.target_names)
         raise ConfigError(
