@@ -181,7 +181,7 @@ def test_the_build_is_seen_while_it_runs_and_stdout_stays_the_commands(
     following = home.start("submit", "-f", "--packages", "conda", "echo", "trained")
     assert following.stderr is not None
     lines = iter(following.stderr.readline, b"")
-    assert any(line.startswith(b"conda env create --quiet -p ") for line in lines)
+    assert any(line.startswith(b"[setup] conda env create --quiet -p ") for line in lines)
     conda.let_go()
     out, err = following.communicate(timeout=PATIENCE_S)
     assert (following.returncode, out) == (0, b"trained\n")
