@@ -1,4 +1,4 @@
-"""Waiting for a cluster: a question is asked until its answer is true."""
+"""Calls a function of a cluster until its answer is true, within a time."""
 
 from __future__ import annotations
 

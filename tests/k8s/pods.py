@@ -68,7 +68,7 @@ def until_running(k8s: Kubernetes, name: str, count: int = 1) -> None:
 def until_ended(k8s: Kubernetes, name: str) -> str:
     """Until the job is Complete or Failed; which of them."""
 
-    def ends() -> list[str]:
+    def final_conditions() -> list[str]:
         conditions = status(k8s, name).get("conditions", ())
         return [
             one["type"]
@@ -76,8 +76,8 @@ def until_ended(k8s: Kubernetes, name: str) -> str:
             if one["type"] in ("Complete", "Failed") and one["status"] == "True"
         ]
 
-    k8s.until(ends, f"the end of the job {name}")
-    return ends()[0]
+    k8s.until(final_conditions, f"the end of the job {name}")
+    return final_conditions()[0]
 
 
 def logs_of(k8s: Kubernetes, name: str) -> list[str]:

@@ -146,13 +146,11 @@ def test_a_large_result(own_home: Home) -> None:
 
 def test_the_key_is_nowhere_but_in_the_ledger(own_home: Home) -> None:
     @local
-    def look() -> tuple[bool, str]:
+    def read_environment() -> tuple[bool, str]:
         seen = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
         return "GOFER_RESULT_KEY" in os.environ, seen
 
-    run = gofer.submit(
-        look,
-    )
+    run = gofer.submit(read_environment)
     has_key, environment = run.result()
     assert not has_key and "GOFER_RESULT_KEY" not in environment and "GOFER_RANK" in environment
     with contextlib.closing(sqlite3.connect(next(own_home.path.rglob("ledger.db")))) as ledger:

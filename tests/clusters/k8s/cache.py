@@ -18,7 +18,7 @@ def cache_folder() -> Path:
 def make_once(path: Path, make: Callable[[Path], None]) -> Path:
     """`path`, which `make` writes at the place it is given when `path` is absent.
 
-    One process makes it, and others wait. A process that is killed leaves no `path`; the next starts anew.
+    One process makes it, and others wait. A process that is killed leaves no `path`: the next begins again.
     """
     if path.exists():
         return path

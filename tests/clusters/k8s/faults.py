@@ -87,7 +87,7 @@ def freeze_part(k8s: Kubernetes, name: str) -> None:
 
 
 class Fault(NamedTuple):
-    """A word of the command line, what it takes, and what it does."""
+    """A fault as the command line names it, its argument, and its effect."""
 
     takes: str
     cause: Callable[[Kubernetes, str], None]

@@ -58,7 +58,7 @@ class Site:
 
     @property
     def kubeconfig(self) -> Path:
-        """That of a user who may do everything."""
+        """The kubeconfig of a user with all rights."""
         return self.folder / "kubeconfig"
 
     @property
