@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -107,8 +108,8 @@ def run_into(
     """
     import subprocess
 
-    try:
-        done = subprocess.run(
+    with _explained(argv, timeout_s):
+        return subprocess.run(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -117,12 +118,7 @@ def run_into(
             timeout=timeout_s,
             check=False,
             start_new_session=True,
-        )
-    except OSError as error:
-        raise _not_started(argv, error) from error
-    except subprocess.TimeoutExpired:
-        raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
-    return done.returncode
+        ).returncode
 
 
 def start_in_background(argv: Sequence[str], *, env: Mapping[str, str]) -> None:
@@ -139,6 +135,19 @@ def start_in_background(argv: Sequence[str], *, env: Mapping[str, str]) -> None:
         )
     except OSError as error:
         raise _not_started(argv, error) from error
+
+
+@contextmanager
+def _explained(argv: Sequence[str], timeout_s: float) -> Iterator[None]:
+    """Raise GoferError for a program that cannot be started, and Interrupted for one that takes too long."""
+    import subprocess
+
+    try:
+        yield
+    except OSError as error:
+        raise _not_started(argv, error) from error
+    except subprocess.TimeoutExpired:
+        raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
 
 
 def _not_started(argv: Sequence[str], error: OSError) -> GoferError:
@@ -165,20 +174,15 @@ def attend(
 
     # Otherwise gofer's earlier messages could appear after those of the program.
     sys.stderr.flush()
-    try:
-        done = subprocess.run(
+    with _explained(argv, timeout_s):
+        return subprocess.run(
             list(argv),
             input=None if input_text is None else input_text.encode(),
             stdout=sys.stderr.fileno(),
             env=env,
             timeout=timeout_s,
             check=False,
-        )
-    except OSError as error:
-        raise _not_started(argv, error) from error
-    except subprocess.TimeoutExpired:
-        raise Interrupted(f"`{argv[0]}` did not end within {timeout_s:g} s") from None
-    return done.returncode
+        ).returncode
 
 
 def become(argv: Sequence[str]) -> NoReturn:
