@@ -12,7 +12,8 @@ from gofer.backends import registry
 from gofer.config.folders import folders_of
 from gofer.config.project import PROJECT_FILE
 from gofer.errors import CheckFailed
-from gofer.ops.submission import code
+from gofer.ops.submission import code, sent_code
+from gofer.ops.submission.project_use import ProjectUse, left_environments
 from gofer.snapshot.contents import load
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def init(session: Session) -> Initialised:
         if written is not None:
             written.unlink(missing_ok=True)
         raise
+    _remember(session, source, taken, store_url)
     return Initialised(
         folder=settings.root,
         written=written,
@@ -110,6 +112,16 @@ def init(session: Session) -> Initialised:
         sent_bytes=taken.sent_bytes,
         biggest=taken.biggest if taken.bytes > code.LARGE_BYTES else (),
         left_out=_left_out(session, settings.root, store_url, taken),
+    )
+
+
+def _remember(session: Session, source: code.Source, taken: Snapshot, store_url: str) -> None:
+    """Note the code for `gofer submit --code last`."""
+    use = ProjectUse(tuple(left_environments(source.folder, source.workdir, taken)))
+    origin, times = code.origin(taken, source, use), taken.encode_times()
+    sent_code.note_init(
+        session,
+        sent_code.SentCode(taken.id, origin, times, store=store_url, workdir=source.workdir),
     )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gofer.config.paths import Paths
     from gofer.ops.session import Session
     from gofer.ops.submission.project_use import ProjectUse
+    from gofer.ops.submission.sent_code import SentCode
     from gofer.snapshot.summary import Snapshot
 
 
@@ -48,13 +49,14 @@ ASKED_BYTES = 1 << 30
 
 
 class Chosen(NamedTuple):
-    """Like `CodeFolder`. Without a path, the run gets no code. With `url`, the code comes from this folder of
-    a store.
+    """Like `CodeFolder`. Without a path and `sent`, the run gets no code. With `url`, the code comes from
+    this folder of a store. `sent` is code that was sent before.
     """
 
     path: Path | None
     reason: str
     url: str | None = None
+    sent: SentCode | None = None
 
 
 NO_CODE = Chosen(None, "")

@@ -75,7 +75,7 @@ def read_use(
     `variables` are those of the submitting shell that the run gets.
     """
     text = _text(job, folder)
-    found = [one for one in _environments(folder, job.workdir) if not taken.has(one)]
+    found = left_environments(folder, job.workdir, taken)
     installs = _installs(text, session.environ)
     for words in installs[:1]:
         session.emit(
@@ -94,6 +94,11 @@ def read_use(
         _name_compiled(session, job, folder, taken)
     imports = () if not installs else (("src",) if (folder / "src").is_dir() else (".",))
     return ProjectUse(() if _MAKES_OWN.search(text) else tuple(found), imports)
+
+
+def left_environments(folder: Path, workdir: str, taken: Snapshot) -> list[str]:
+    """The Python environments of the project that are not in the snapshot."""
+    return [one for one in _environments(folder, workdir) if not taken.has(one)]
 
 
 def name_left_behind(session: Session, job: Job, folder: Path, use: ProjectUse) -> None:

@@ -13,13 +13,11 @@ import msgspec
 
 from gofer.backends import registry
 from gofer.config.jobs import JobFlags
-from gofer.core.code.manifest import ManifestError, differences, load, read_packs
-from gofer.core.code.packs import read_object
-from gofer.core.code.snapshot_names import index_key, manifest_key, pack_key
+from gofer.core.code.manifest import ManifestError, differences, load
 from gofer.core.folder_modes import WORKING_COPY
-from gofer.core.run_layout import function_key, git_key, stdin_key, times_key
+from gofer.core.run_layout import function_key, stdin_key
 from gofer.core.states import State
-from gofer.errors import CheckFailed, Interrupted, SnapshotError, StoreError, TargetGone, UsageError
+from gofer.errors import CheckFailed, Interrupted, StoreError, TargetGone, UsageError
 from gofer.model.ids import short_id
 from gofer.model.job import Array, RunDependency
 from gofer.model.run import RestoreFrom, RunRecord
@@ -29,15 +27,13 @@ from gofer.ops.functions.command import with_python
 from gofer.ops.messages import Message
 from gofer.ops.runs.adopt import OURS
 from gofer.ops.runs.observe import refresh
-from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.stop import abort
 from gofer.ops.submission import mapped_folders, stored_code
 from gofer.ops.submission.dependencies import open_dependencies
 from gofer.ops.submission.ledger_rows import is_adopted
-from gofer.ops.submission.submit import Draft, SentCode, SubmitRequest, commit, make_draft, place_job
-from gofer.snapshot.inventory import refresh_manifest
-from gofer.snapshot.removal_notice import wait_for_removal
+from gofer.ops.submission.sent_code import of_run, read_record
+from gofer.ops.submission.submit import Draft, SubmitRequest, commit, make_draft, place_job
 
 if TYPE_CHECKING:
     from gofer.config.targets import Target
@@ -48,7 +44,6 @@ if TYPE_CHECKING:
 
 # Services may need long to end a job. Giving up would mean that the run was stopped but not repeated.
 _PATIENCE_S = 600.0
-_BRING_ATTEMPTS = 3
 _FAILED = (State.FAILED.value, State.LOST.value, State.CANCELLED.value)
 
 
@@ -132,7 +127,7 @@ def _stop(session: Session, living: Sequence[RunRow]) -> None:
 
 
 def _draft(session: Session, row: RunRow, target: str | None, failed_only: bool, same_code: bool) -> Draft:
-    record = _record_of(session, row)
+    record = read_record(session, row)
     if is_adopted(row):
         return _draft_adopted(session, row, record, target or record.target)
     found = session.settings.target(target or record.target)
@@ -207,21 +202,6 @@ def _after(session: Session, record: RunRecord, target: Target) -> tuple[RunDepe
     return left
 
 
-def _record_of(session: Session, row: RunRow) -> RunRecord:
-    owner = session.ledger.get(row.group_id or row.id)
-    if owner is None or not owner.record:
-        raise CheckFailed(
-            f"the ledger has no record of {row.id}", hint="`gofer ledger rebuild` reads it from the store"
-        )
-    record = decode(owner.record, RunRecord)
-    if record is None:
-        raise CheckFailed(
-            f"the record of {row.id} in the ledger cannot be read",
-            hint="`gofer ledger rebuild` reads it from the store",
-        )
-    return record
-
-
 def _array(session: Session, row: RunRow, record: RunRecord, failed_only: bool) -> Array | None:
     """The rows to repeat: all rows of a group, its failed rows, or the named row."""
     if record.array is None:
@@ -245,7 +225,7 @@ def _continued(session: Session, row: RunRow, draft: Draft, failed_only: bool) -
     """The draft, with the old run whose files are restored in the new run."""
     if is_adopted(row):
         raise CheckFailed(f"gofer did not start {row.id}, and has none of its files")
-    record = _record_of(session, row)
+    record = read_record(session, row)
     draft = _on_its_machine(session, row, record, draft)
     if session.store(row.store).url != session.store(draft.store).url:
         raise CheckFailed(
@@ -287,13 +267,11 @@ def _kept_by_code(session: Session, row: RunRow, new: RunRow) -> tuple[str, ...]
 
 
 def _repeat(session: Session, row: RunRow, draft: Draft, same_code: bool) -> Resubmitted:
-    record = _record_of(session, row)
-    old, sent = record.snapshot, None
+    record = read_record(session, row)
+    old = record.snapshot
     if same_code and old is not None:
-        _bring(session.store(row.store), session.store(draft.store), old)
-        old_store = session.store(row.store)
-        sent = SentCode(old, record.code, _times(old_store, record), _git(old_store, record))
-    new = commit(session, draft, sent=sent)
+        draft = msgspec.structs.replace(draft, sent=of_run(session, row, record))
+    new = commit(session, draft)
     differs = None if old is None or new.snapshot is None else old != new.snapshot
     lines = (
         _differences(session.store(row.store), session.store(new.store), old, new.snapshot) if differs else []
@@ -301,45 +279,6 @@ def _repeat(session: Session, row: RunRow, draft: Draft, same_code: bool) -> Res
     session.ledger.add_event(row.id, new.submitted_at, "resubmitted", {"as": new.id})
     kept = () if draft.restore_from is None else _kept_by_code(session, row, new)
     return Resubmitted(row, session.ledger.get(new.id) or new, differs, lines, kept)
-
-
-def _times(store: Store, record: RunRecord) -> bytes | None:
-    """The file times of a run; None for a run of an older gofer, which stored none."""
-    if record.code is None or not record.code.file_times:
-        return None
-    return _read(store, times_key(record.id))
-
-
-def _git(store: Store, record: RunRecord) -> bytes | None:
-    """The git repository that was sent with a run; None when there was none."""
-    return _read(store, git_key(record.id)) if record.code is not None and record.code.git else None
-
-
-def _read(store: Store, key: str) -> bytes:
-    """The object. StoreError when it is larger than anything that gofer writes there."""
-    try:
-        return read_object(store.get_range, key)
-    except ManifestError as error:
-        raise StoreError(str(error)) from None
-
-
-def _bring(source: Store, destination: Store, snapshot: str) -> None:
-    """Copy the code of the old run to the store of the new run, even while `gofer prune --code` removes it.
-
-    KeyNotFound when the code is gone from both stores.
-    """
-    packs = read_packs(source.get_range, snapshot)
-    keys = [key_of(pack) for pack in packs for key_of in (pack_key, index_key)] + [manifest_key(snapshot)]
-    for _ in range(_BRING_ATTEMPTS):
-        for key in keys:
-            if destination.head(key) is None:
-                destination.put(key, source.get(key))
-        if refresh_manifest(destination, snapshot) and not wait_for_removal(destination, keys):
-            return
-    raise SnapshotError(
-        f"another process keeps removing the code of snapshot {snapshot[:12]} from {destination.url}",
-        hint="end that `gofer prune --code`",
-    )
 
 
 def _differences(old_store: Store, new_store: Store, old: str | None, new: str | None) -> list[str]:

@@ -43,7 +43,7 @@ def url_of(session: Session, word: str, target: str) -> str:
         run = word.partition(":")[0]
         raise UsageError(
             f"`--code {word}` names files that a run wrote",
-            hint=f"`gofer extract {run}` brings them here; `gofer resubmit --same-code {run}` runs its code",
+            hint=f"`gofer extract {run}` brings them here; `--code {run}` takes the code of that run",
         )
     return "/".join(part for part in (place.store.url.rstrip("/"), place.key) if part)
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -50,11 +50,13 @@ from gofer.ops.submission import (
     packages,
     project_use,
     send,
+    sent_code,
     stored_code,
     submitting_shell,
 )
 from gofer.ops.submission.code import NO_CODE, Chosen, choose_code_folder
 from gofer.ops.submission.ledger_rows import rows_of_record
+from gofer.ops.submission.sent_code import SentCode
 from gofer.ops.submission.unused_columns import warn_of_unused
 from gofer.storage.base import Delegates
 from gofer.text import slug
@@ -75,11 +77,12 @@ _MAX_WORD_BYTES = 128 * 1024 - 1
 class SubmitRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a person. With `code` False, no code is sent, and the command runs in an empty folder.
 
-    `code_folder` is the folder to send instead of the project, and `stored_code` the folder of a store, as
-    `STORE:PATH`, to take the code from. `include` are patterns of ignored files to send. `with_git` sends a
-    small git repository. `each` and `array_file` are as on the command line; `columns` are further columns,
-    already split. `shell` as in Job. `after` are runs that have to end first, as
-    `dependencies.read_dependencies` reads them. `function` is submitted in place of a command.
+    `code_folder` is the folder to send instead of the project. `stored_code` is the folder of a store, as
+    `STORE:PATH`, to take the code from, or `last` or a run, whose code is taken as it was sent. `include` are
+    patterns of ignored files to send. `with_git` sends a small git repository. `each` and `array_file` are as
+    on the command line; `columns` are further columns, already split. `shell` as in Job. `after` are runs
+    that have to end first, as `dependencies.read_dependencies` reads them. `function` is submitted in place
+    of a command.
     """
 
     flags: JobFlags = JobFlags()
@@ -104,8 +107,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A checked submission; nothing has been written for it yet.
 
     `placement` is the machine, if the target has several. `store` is the URL of the store of the run.
-    `code_reason` says why `code_folder` is the project, as in `gofer.config.project`; empty for code that
-    was sent before.
+    `code_reason` says why `code_folder` is the project, as in `gofer.config.project`. `sent` is code that was
+    sent before; then `code_folder` has only the secret files that go along.
     """
 
     target: str
@@ -117,22 +120,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     array: Array | None = None
     code_folder: Path | None = None
     code_reason: str = ""
+    sent: SentCode | None = None
     stdin: bytes | None = None
     function: bytes | None = None
     with_git: bool = False
     resubmit_of: str | None = None
     restore_from: RestoreFrom | None = None
-
-
-class SentCode(NamedTuple):
-    """The code of a run in its store: the snapshot, its origin, the times and modes of its files, and its git
-    repository, if any.
-    """
-
-    snapshot: str | None
-    origin: CodeOrigin | None
-    times: bytes | None
-    git: bytes | None = None
 
 
 def submit(session: Session, request: SubmitRequest) -> RunRow:
@@ -146,11 +139,12 @@ def plan(session: Session, request: SubmitRequest) -> str:
     """The plan of `submit` as text; the files of the code are reported through `say`. Nothing is written."""
     draft = make_draft(session, request)
     _check_lifetimes(session, draft)
-    if draft.code_folder is not None:
+    if draft.code_folder is not None and draft.sent is None:
         source = _source(draft, draft.code_folder)
         choice = code.choose_files(session, source, draft.target, draft.job.folders)
         left_out.list_both_sides(session, source, choice, is_local=registry.runs_here(draft.backend))
-    record = _record(session, draft, new_run_id(time.time()), None)
+    snapshot = draft.sent.snapshot if draft.sent is not None else None
+    record = _record(session, draft, new_run_id(time.time()), snapshot)
     backend = session.backend(draft.target, draft.placement)
     return backend.plan(record, backend.prepare(record)).render()
 
@@ -169,7 +163,11 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     local = registry.runs_here(target.kind)
     # Programs that packages install do not exist yet, so they cannot be checked.
     is_here = local and job.packages in (None, "none")
-    job = own_launcher.recognise(entry_point.check(session, job, folder=folder, local=is_here))
+    if root.sent is None:
+        job = entry_point.check(session, job, folder=folder, local=is_here)
+    else:
+        job = sent_code.check(session, job, root.sent)
+    job = own_launcher.recognise(job)
     batch_script.name_missing(session, job, target=target.name, kind=target.kind)
     folders = mapped_folders.of_target(session, target.name, local=local)
     if file is not None and file.outputs_to is not None:
@@ -188,6 +186,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
         array=array,
         code_folder=folder,
         code_reason=root.reason,
+        sent=root.sent,
         stdin=request.stdin,
         function=request.function.data if request.function else None,
         with_git=request.with_git,
@@ -210,7 +209,9 @@ def _describe(session: Session, request: SubmitRequest, file: JobFile | None, ta
 
 
 def _choose_code(session: Session, request: SubmitRequest, file: JobFile | None, target: str) -> Chosen:
-    """The folder with the code; code that lies in a store is brought to this machine."""
+    """The folder with the code, or the code that was sent before. Code of a store is brought to this
+    machine.
+    """
     if not request.code or request.code_folder is not None:
         if request.stored_code is not None:
             raise UsageError("`--code` and another option both say where the code is", hint="leave out one")
@@ -218,6 +219,9 @@ def _choose_code(session: Session, request: SubmitRequest, file: JobFile | None,
     word = request.stored_code or (file.code if file else None)
     if word is None:
         return choose_code_folder(session, None)
+    if sent_code.names_earlier_code(session, word, target):
+        sent = sent_code.find_earlier(session, word)
+        return Chosen(sent.folder, "", sent.url, sent)
     url = stored_code.url_of(session, word, target)
     without = (*session.settings.ignored(target), *(file.ignore if file is not None else ()))
     return Chosen(stored_code.bring(session, url, target, without), "", url)
@@ -311,15 +315,15 @@ def _say_output_word(session: Session, job: Job, array: Array | None) -> None:
         session.emit(Message("`{output}` in the command is the folder of outputs, $GOFER_OUTPUT_DIR"))
 
 
-def commit(session: Session, draft: Draft, *, sent: SentCode | None = None) -> RunRow:
-    """Take the snapshot (unless `sent` is given), store private values, record, send."""
+def commit(session: Session, draft: Draft) -> RunRow:
+    """Take the snapshot (unless the code was sent before), store private values, record, send."""
     tried_ids: list[str] = []
     with _interrupt_reported(session, tried_ids):
         session.store(draft.store)
         _check_lifetimes(session, draft)
         provide_image(session, draft.target)
         private = _private(session, draft)  # before the code is sent, so that a missing secret fails early
-        sent = _name_secret_files(sent or _send_code(session, draft), private)
+        sent = _name_secret_files(_send_code(session, draft), private)
         backend = session.backend(draft.target, draft.placement)
         record = _recorded(session, draft, sent, backend, private, tried_ids)
         send.send(session, record, draft.store, backend)
@@ -347,6 +351,9 @@ def _fate(row: RunRow) -> str:
 
 
 def _send_code(session: Session, draft: Draft) -> SentCode:
+    if draft.sent is not None:
+        sent_code.bring(session, draft.sent, session.store(draft.store))
+        return draft.sent
     if draft.code_folder is None:
         return SentCode(None, None, None)
     source = _source(draft, draft.code_folder)

@@ -219,9 +219,9 @@ _WHAT = [
     ),
     Option(
         "--code",
-        "Take the code from this folder of a store",
-        default_text="from the project",
-        metavar="STORE:PATH",
+        "Take the code as it was sent last (`last`) or with a run, or from this folder of a store",
+        default_text="from the project as it is now",
+        metavar="last|RUN|STORE:PATH",
         shell_complete=offers("paths"),
     ),
     Option(
