@@ -64,7 +64,7 @@ def handoff_key(request_id: str, name: str = "") -> str:
 
 
 def messages_key(request_id: str) -> str:
-    """The prefix of the objects by which the nodes of a request find each other; see gofer.node.azure."""
+    """The prefix of the objects by which the nodes of a request find each other."""
     return f"told/{request_id}"
 
 

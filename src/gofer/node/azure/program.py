@@ -15,11 +15,12 @@ from typing import Dict, List, NamedTuple, Optional
 from gofer.core import files, node_request, private_folder, processes
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
-from gofer.node.azure.attempt_loop import AttemptLoop
-from gofer.node.azure.attempt_runner import NodeContext
-from gofer.node.azure.service_mpi import part
-from gofer.node.azure.share import AzureShare, own_environment, read_share
+from gofer.node.azure.share import own_environment, read_share
 from gofer.node.rendezvous.peer_messages import OVER, PRIVATE
+from gofer.node.service.attempt_loop import AttemptLoop
+from gofer.node.service.attempt_runner import NodeContext
+from gofer.node.service.service_mpi import part
+from gofer.node.service.share import NodeShare
 from gofer.node.watch import REQUESTS
 
 REQUEST = "request.json"
@@ -66,7 +67,7 @@ def main(argv: List[str]) -> int:
     return _run_attempts(arguments, request, share)
 
 
-def _run_attempts(arguments: ProgramArguments, request: NodeRequest, share: AzureShare) -> int:
+def _run_attempts(arguments: ProgramArguments, request: NodeRequest, share: NodeShare) -> int:
     private = _private(arguments.handoff, request)
     over = files.read_json(os.path.join(arguments.handoff, OVER))
     if private.store is None and over is not None:
@@ -94,7 +95,7 @@ def _private(handoff: str, request: NodeRequest) -> RunSecrets:
     )
 
 
-def _sweep(share: AzureShare) -> None:
+def _sweep(share: NodeShare) -> None:
     """End processes that an earlier, killed agent left running on this node."""
     run, node = f"GOFER_RUN_ID={share.run_id}", f"GOFER_NODE_RANK={share.node}"
 

@@ -6,39 +6,20 @@ the node). In a job on one node it starts one process, without variables about n
 
 from __future__ import annotations
 
-from typing import List, Mapping, NamedTuple, Optional
+from typing import List, Mapping, Optional
 
 from gofer.core.json_text import parse_count
 from gofer.core.launch import RANK_VARIABLES
 from gofer.core.node_request import NodeRequest
+from gofer.node.service.share import OF_MPIRUN, NodeShare, own_gpus
 
 # The port that people commonly use for ranks on this service. It is used where the service names none.
 _PORT = 6105
+# The service does not say how long it waits after SIGTERM; ranks get at most this much of that time.
+_MOST_GRACE_S = 20.0
 
 
-class AzureShare(NamedTuple):
-    """One process's part of a run.
-
-    `master` is the host to which ranks connect, and `hosts` are all nodes in order, as far as the service
-    names them. `port` is None where any port will do. `local` is None where the service started one process
-    on the node. `gpus` are the GPUs of the node that the run asked for; None where the service has already
-    chosen them.
-    """
-
-    run_id: str
-    request_id: str
-    row: Optional[int]
-    node: int
-    nodes: int
-    procs: int
-    local: Optional[int]
-    master: Optional[str]
-    port: Optional[int]
-    hosts: List[str]
-    gpus: Optional[List[int]]
-
-
-def read_share(environ: Mapping[str, str], request: NodeRequest, row: Optional[int]) -> AzureShare:
+def read_share(environ: Mapping[str, str], request: NodeRequest, row: Optional[int]) -> NodeShare:
     """The part of this process; ValueError when the service's variables do not fit the request."""
     nodes = request.layout.nodes
     procs = request.layout.procs_per_node
@@ -48,7 +29,7 @@ def read_share(environ: Mapping[str, str], request: NodeRequest, row: Optional[i
     if not 0 <= node < nodes:
         raise ValueError(f"the service says that this is node {node}, and the run has {nodes}")
     master, port = _master(environ)
-    return AzureShare(
+    return NodeShare(
         run_id=request.id if row is None else f"{request.id}-{row}",
         request_id=request.id,
         row=row,
@@ -59,13 +40,9 @@ def read_share(environ: Mapping[str, str], request: NodeRequest, row: Optional[i
         master=master,
         port=port or (_PORT if nodes > 1 else None),
         hosts=_hosts(environ, nodes),
-        gpus=_gpus(environ, request.layout.gpus_per_node),
+        gpus=own_gpus(environ, request.layout.gpus_per_node),
+        most_grace_s=_MOST_GRACE_S,
     )
-
-
-def _gpus(environ: Mapping[str, str], count: int) -> Optional[List[int]]:
-    """The GPUs to use. The run has the whole node, which may have more GPUs than the run asked for."""
-    return None if not count or environ.get("CUDA_VISIBLE_DEVICES") else list(range(count))
 
 
 def _node(environ: Mapping[str, str]) -> int:
@@ -103,8 +80,6 @@ _OF_THE_PROCESS = (
     "GROUP_RANK",
     *("AZUREML_NODE_RANK", "AZUREML_PROCESS_RANK", "AZUREML_PROCESS_NAME"),
 )
-# Prefixes of the variables that mpirun sets in its processes; ranks get them from their own placeholder.
-OF_MPIRUN = ("OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_", "HYDRA_", "I_MPI_", "MPIR_", "MV2_")
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +96,3 @@ def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def _is_ours(name: str) -> bool:
     """Whether the variable names an input with gofer's agent or request, which the command does not need."""
     return name.upper().startswith(("AZURE_ML_INPUT_GOFER_", "AZUREML_DATAREFERENCE_GOFER_"))
-
-
-def row_values(request: NodeRequest, row: Optional[int]) -> dict[str, str]:
-    return {} if row is None else dict(zip(request.columns, request.rows[row]))

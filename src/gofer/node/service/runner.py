@@ -1,4 +1,4 @@
-"""One node's share of one attempt on Azure ML: the agent's usual work, with what this service needs in
+"""One node's share of one attempt on a service: the agent's usual work, with what a service needs in
 addition.
 """
 
@@ -12,21 +12,21 @@ from gofer.core import files, run_layout
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
 from gofer.node import exit_record, mpi
-from gofer.node.azure.service_mpi import ServiceMpirun
-from gofer.node.azure.termination import AzureTermination
 from gofer.node.exit_record import AttemptFailed
 from gofer.node.runner import Node
+from gofer.node.service.service_mpi import ServiceMpirun
+from gofer.node.service.termination import Termination
 from gofer.node.watch import WatchResult
 
 TERMINATED = Outcome(State.LOST, Reason.PREEMPTED, "the service ended this node")
 _FOR_PEER = Outcome(State.CANCELLED, Reason.USER, "stopped because another node failed")
 
 
-class AzureNode(Node):
+class ServiceNode(Node):
     """A node that the service may end at any time; it may or may not start the node again."""
 
     is_alone = True
-    termination: AzureTermination
+    termination: Termination
     service_mpirun: Optional[ServiceMpirun] = None
     _is_ending = False
 

@@ -1,4 +1,4 @@
-"""Handle SIGTERM in an Azure ML job: the service ends the job, and does not say why or how soon.
+"""Handle SIGTERM on a node of a service: the service ends this node, and does not say why.
 
 The cause may be a cancel, a pause or a preemption. Readers of the run's folder ask the service which it was.
 """
@@ -11,20 +11,18 @@ from typing import Any, Callable
 
 from gofer.node.watch import STOP_NOW, Watch
 
-# The service does not say how long it waits; ranks get at most this much of that time.
-_MOST_GRACE_S = 20.0
 
-
-class AzureTermination:
+class Termination:
     """Handles SIGTERM before the watch does. Main thread, one per process.
 
+    Ranks that have not ended `grace_s` after SIGTERM are killed.
     `on_termination` is called in the signal handler, once: this process may be killed soon.
     """
 
     def __init__(self, grace_s: float, watch: Watch) -> None:
         self.is_terminated = False
         self.on_termination: Callable[[], None] = lambda: None
-        self._grace_s = min(grace_s, _MOST_GRACE_S)
+        self._grace_s = grace_s
         self._as_shutdown: Any = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), STOP_NOW))
         signal.signal(signal.SIGTERM, self._on_term)

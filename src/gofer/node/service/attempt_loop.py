@@ -17,13 +17,13 @@ from gofer.core.node_request import NodeRequest
 from gofer.core.outcome import Outcome, attempt_record, decode, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
-from gofer.node.azure.attempt_runner import AttemptContext, AttemptRunner, NodeContext
-from gofer.node.azure.runner import TERMINATED
-from gofer.node.azure.share import AzureShare
-from gofer.node.azure.termination import AzureTermination
 from gofer.node.rendezvous.base import Membership, free_port
 from gofer.node.rendezvous.objects import ObjectRendezvous, PeersMissing
 from gofer.node.rendezvous.peer_messages import PeerMessages, Terminated, patiently
+from gofer.node.service.attempt_runner import AttemptContext, AttemptRunner, NodeContext
+from gofer.node.service.runner import TERMINATED
+from gofer.node.service.share import NodeShare
+from gofer.node.service.termination import Termination
 from gofer.node.watch import Watch
 from gofer.objects.facts import ObjectsError
 
@@ -33,13 +33,19 @@ _UNSENT = "its node was taken away before its files were in the store"
 
 
 class AttemptLoop:
-    """The agent of one node. Call `run` once, in the main thread."""
+    """The agent of one node. Call `run` once, in the main thread.
 
-    def __init__(self, request: NodeRequest, private: RunSecrets, share: AzureShare, at: NodeContext) -> None:
+    `end` is how the run ended; None while the run is not over, so that the service may start this node
+    again.
+    """
+
+    def __init__(self, request: NodeRequest, private: RunSecrets, share: NodeShare, at: NodeContext) -> None:
         self.share = share
         self.request = request
         self._watch = Watch(-1, lambda: None, at_work=True)
-        self._termination = AzureTermination(float(request.grace_s), self._watch)
+        grace_s = float(request.grace_s)
+        most_s = share.most_grace_s
+        self._termination = Termination(grace_s if most_s is None else min(grace_s, most_s), self._watch)
         self._messages = PeerMessages(private.store or {}, share.request_id, share.run_id, share.row)
         self._rendezvous = ObjectRendezvous(
             self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
@@ -49,6 +55,7 @@ class AttemptLoop:
         )
         self._termination.on_termination = self._runner.on_termination
         self._tries = 0
+        self.end: Optional[Outcome] = None
 
     def run(self) -> int:
         """Make the attempts of the run. Blocks. 0 when the run succeeded, else the exit code of its command,
@@ -60,6 +67,7 @@ class AttemptLoop:
             if over is not None:
                 _print(f"{self.share.run_id} has already ended: {over['state']}; nothing is started")
                 status = retries.status(over["state"], over.get("exit_code"))
+                self.end = decode(over)
                 self._clear(status)
             else:
                 status = self._lead() if self.share.node == 0 else self._follow()
@@ -90,6 +98,8 @@ class AttemptLoop:
             try:
                 membership = self._join(attempt)
             except PeersMissing as words:
+                if self.share.replaces_nodes:
+                    raise  # the service starts this node again, when it has the others too
                 result = Outcome(State.LOST, Reason.NODE_FAILURE, str(words), ended_at=time.time())
                 return self._close(result, [*history, attempt_record(attempt, result, [], begun)])
             own = self._runner.make(attempt, membership)
@@ -99,12 +109,23 @@ class AttemptLoop:
             result = _judged(exits)
             history.append(attempt_record(attempt, result, [], begun))
             _print(_attempt_words(attempt, result.state, result.detail))
+            if (
+                self.share.replaces_nodes
+                and result.state == State.LOST
+                and not self._termination.is_terminated
+            ):
+                continue  # the service replaces the nodes that were lost, and this one waits for them
             is_last = not _is_retried(self.request, history)
             if result.reason == Reason.PREEMPTED or (self._termination.is_terminated and not is_last):
                 # the service decides whether to start the job again
                 return retries.status(result.state, result.exit_code)
             if is_last:
                 return self._close(result, history, has_peers=True)
+
+    def _is_repaired(self, result: Outcome) -> bool:
+        """Whether the service replaces the nodes that were lost, while this one waits for them."""
+        is_lost = result.state == State.LOST and not self._termination.is_terminated
+        return self.share.replaces_nodes and is_lost
 
     def _join(self, attempt: int) -> Membership:
         self._rendezvous.propose(attempt, self._port())
@@ -167,6 +188,7 @@ class AttemptLoop:
                 return status
         line = end_line(self.share.run_id, self.share.row, result, history)
         patiently(lambda: self._messages.write_end(line), self._wait_always)
+        self.end = result
         self._clear(status)
         return status
 
@@ -177,7 +199,8 @@ class AttemptLoop:
         if self.share.node != 0:
             return
         try:
-            patiently(lambda: self._messages.clear(status, is_last=self.share.row is None), self._wait)
+            is_last = self.share.row is None and not self.share.keeps_secrets
+            patiently(lambda: self._messages.clear(status, is_last=is_last), self._wait)
         except (ObjectsError, Terminated) as error:
             _print(f"the messages of the run's nodes could not be removed: {str(error) or TERMINATED.detail}")
 
@@ -215,6 +238,8 @@ class AttemptLoop:
             if plan.life:
                 rendezvous.publish_sent(is_sent)
             rendezvous.leave()
+            over = patiently(self._messages.end, self._wait)
+            self.end = None if over is None else decode(over)
         except Terminated:
             pass  # this node is about to end anyway
         return 1 if plan.over is None else plan.over

@@ -15,8 +15,8 @@ from typing import Callable, Dict, Mapping, NoReturn, Optional
 from gofer.core import processes
 from gofer.core.launch import NodePlace
 from gofer.node import mpi_rank
-from gofer.node.azure.share import OF_MPIRUN, AzureShare
 from gofer.node.mpi import Mpirun, MpiStopped, address
+from gofer.node.service.share import OF_MPIRUN, NodeShare
 
 # SIGTERM is forwarded after this delay, so that the agent sees a failed rank before mpirun's reaction to it.
 _FORWARD_S = 0.3
@@ -24,7 +24,7 @@ _FORWARD_S = 0.3
 _GATHER_S = 30.0
 
 
-def part(share: AzureShare) -> None:
+def part(share: NodeShare) -> None:
     """Fork the agent if this is the first process of its node. Returns in the agent only: the process itself
     stays a placeholder.
 
@@ -40,7 +40,7 @@ def part(share: AzureShare) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _stay_as_placeholder(share: AzureShare, agent: Optional[int]) -> NoReturn:
+def _stay_as_placeholder(share: NodeShare, agent: Optional[int]) -> NoReturn:
     """Stay as one of mpirun's processes until the agent of the node says with which status to end. `agent` is
     its pid if it is a child.
     """

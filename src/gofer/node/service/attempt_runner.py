@@ -1,4 +1,4 @@
-"""The attempts of one node on Azure ML: prepare each attempt, run it, and send its files to the store."""
+"""The attempts of one node of a service: prepare each attempt, run it, and send its files to the store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
-from gofer.node.azure.log_forwarder import LogForwarder
-from gofer.node.azure.runner import AzureNode
-from gofer.node.azure.service_mpi import ServiceMpirun
-from gofer.node.azure.share import AzureShare, row_values
-from gofer.node.azure.termination import AzureTermination
 from gofer.node.code import work_folders
 from gofer.node.code.stage import stage
 from gofer.node.folders.mapped import FolderContext, MappedFolders
@@ -27,6 +22,11 @@ from gofer.node.rendezvous.base import EXIT, Membership
 from gofer.node.rendezvous.objects import ObjectRendezvous
 from gofer.node.rendezvous.peer_messages import MESSAGES_FOLDER, Terminated
 from gofer.node.rendezvous.peer_monitor import PeerMonitor
+from gofer.node.service.log_forwarder import LogForwarder
+from gofer.node.service.runner import ServiceNode
+from gofer.node.service.service_mpi import ServiceMpirun
+from gofer.node.service.share import NodeShare, row_values
+from gofer.node.service.termination import Termination
 from gofer.node.task import Task
 from gofer.node.uploader.node_uploader import NodeUploader
 from gofer.node.uploader.restore import EarlierOutputs
@@ -46,7 +46,7 @@ class AttemptContext(NamedTuple):
 
     request: NodeRequest
     private: RunSecrets
-    share: AzureShare
+    share: NodeShare
     at: NodeContext
 
 
@@ -59,7 +59,7 @@ class AttemptRunner:
         self,
         context: AttemptContext,
         watch: Watch,
-        termination: AzureTermination,
+        termination: Termination,
         rendezvous: ObjectRendezvous,
     ) -> None:
         self._context = context
@@ -68,7 +68,7 @@ class AttemptRunner:
         self._termination = termination
         self._rendezvous = rendezvous
         self._work = self._copies = ""
-        self._node: Optional[AzureNode] = None
+        self._node: Optional[ServiceNode] = None
         self._uploader: Optional[NodeUploader] = None
         self._earlier_outputs: Optional[EarlierOutputs] = None
         self._is_sent = True
@@ -155,7 +155,7 @@ class AttemptRunner:
     def _spool(self) -> str:
         return os.path.join(self._work, "spool")
 
-    def _run(self, node: AzureNode, children: Set[int]) -> None:
+    def _run(self, node: ServiceNode, children: Set[int]) -> None:
         logs = [run_layout.SETUP_LOG, run_layout.rank_log(node.place.first_rank)]
         _introduce(node.place)
         forwarder = LogForwarder([os.path.join(node.folder, name) for name in logs])
@@ -170,7 +170,7 @@ class AttemptRunner:
             if monitor is not None:
                 monitor.end()
 
-    def _make_node(self, place: NodePlace, code: str, children: Set[int]) -> AzureNode:
+    def _make_node(self, place: NodePlace, code: str, children: Set[int]) -> ServiceNode:
         context = self._context
         request = context.request._replace(store=self._spool)
         task = Task(request, place, row_values(request, self._share.row), code, context.private)
@@ -181,7 +181,7 @@ class AttemptRunner:
             request, context.private.folders, place, code, folder_context, given=context.at.folders
         )
         folders.views_folder = self._work
-        node = AzureNode(
+        node = ServiceNode(
             task,
             watch=self._watch,
             cgroup=None,

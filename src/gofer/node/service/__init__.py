@@ -1,0 +1,1 @@
+"""One node of a run on a service: a cluster whose nodes share only an object store."""
