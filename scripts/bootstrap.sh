@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # bootstrap.sh [dev|run]: makes .venv: the locked packages, and gofer itself, editable. make calls it when the lock or
-# pyproject.toml changed. The packages are installed anew only when the lock differs from the one they came from.
+# pyproject.toml changed. The packages are installed anew only when the lock has lost or changed one of those they came
+# from; packages that are new in the lock are added.
 # With `run` they are those that gofer needs to run and no more, until something needs the others.
 set -euo pipefail
 cd "${BASH_SOURCE[0]%/*}/.."
@@ -41,6 +42,17 @@ packages_are_current() {
     cmp -s "$lock" .venv/lock && [ "$(cat "$stamp" 2>/dev/null)" = "$PWD" ] && .venv/bin/python -c '' 2>/dev/null
 }
 
+packages_are_missing_only() { # the lock still has every package that .venv was made from
+    [ -s .venv/lock ] && [ "$(cat "$stamp" 2>/dev/null)" = "$PWD" ] && .venv/bin/python -c '' 2>/dev/null &&
+        ! grep '^[a-zA-Z]' .venv/lock | grep -qvxFf "$lock"
+}
+
+add_packages() {
+    step "add to the $(grep -c '^[a-zA-Z]' "$lock") locked packages" \
+        .venv/bin/python -I -m pip install --disable-pip-version-check --no-input --require-hashes -r "$lock"
+    cp "$lock" .venv/lock
+}
+
 install_packages() {
     find_python
     need_ensurepip
@@ -54,7 +66,11 @@ install_packages() {
 }
 
 echo 'gofer: setting up .venv' >&2
-packages_are_current || install_packages
+if packages_are_missing_only; then
+    packages_are_current || add_packages
+else
+    install_packages
+fi
 rm -f "$stamp"
 step 'install gofer, editable' .venv/bin/python -I -m pip install --disable-pip-version-check --no-input \
     --no-build-isolation --no-deps --no-index -e .
