@@ -225,6 +225,12 @@ class Wire:
             raise
         return HttpResponse(link, head, method != "HEAD" and head.status not in (204, 304))
 
+    def open_tunnel(self) -> socket.socket:
+        """A connection of its own to the server, with TLS where the server has it, for another protocol than
+        requests and answers. A proxy passes its bytes on unchanged.
+        """
+        return self._connect(tunnels=True)
+
     def close(self) -> None:
         """Close the idle connections. Those in use are closed when they are returned."""
         with self._lock:
@@ -251,16 +257,16 @@ class Wire:
                 return self._idle.pop(), False
         return HttpConnection(self._connect(), self.take_back, whole=self.server.scheme == "http"), True
 
-    def _connect(self) -> socket.socket:
+    def _connect(self, tunnels: bool = False) -> socket.socket:
         server, proxy = self.server, self._proxy
         address = (proxy.host, proxy.port) if proxy else (server.host, server.port)
         sock = socket.create_connection(address, timeout=CONNECT_TIMEOUT_S)
         try:
             # Otherwise the system delays small packets after a request's head.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if proxy and (tunnels or server.scheme == "https"):
+                _tunnel(HttpConnection(sock, self.take_back), server, proxy.authorization)
             if server.scheme == "https":
-                if proxy:
-                    _tunnel(HttpConnection(sock, self.take_back), server, proxy.authorization)
                 tls = self._tls() if self._tls else Tls(trusted())
                 sock = tls.context.wrap_socket(sock, server_hostname=tls.server_name or server.host)
                 sock.settimeout(self._silence_timeout_s)

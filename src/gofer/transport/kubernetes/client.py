@@ -115,7 +115,7 @@ class KubeClient:
             event = json.loads(line)
             found = event.get("object") or {}
             if event.get("type") == "ERROR":
-                raise _refused(int(found.get("code") or 500), found)
+                raise refusal(int(found.get("code") or 500), found)
             yield WatchEvent(str(event.get("type")), found)
 
     def log(self, namespace: str, pod: str, query: Mapping[str, str] = _NOTHING) -> Iterator[bytes]:
@@ -151,7 +151,7 @@ class KubeClient:
     def _call(self, request: HttpRequest) -> dict[str, Any]:
         status, document = self._ask(self._client, request, _document)
         if status >= 300:
-            raise _refused(status, document)
+            raise refusal(status, document)
         return document
 
     def _stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
@@ -160,7 +160,7 @@ class KubeClient:
             self._streams = self._connect(_SILENCE_S)
         answer = self._ask(self._streams, HttpRequest("GET", path, query, _JSON, fine=_EXPLAINED), _as_it_is)
         if answer.status >= 300:
-            raise _refused(*_document(answer))
+            raise refusal(*_document(answer))
         try:
             yield from answer.pieces()
         except OSError as error:
@@ -206,7 +206,8 @@ def _document(answer: HttpResponse) -> tuple[int, dict[str, Any]]:
     return answer.status, document if isinstance(document, dict) else {}
 
 
-def _refused(status: int, document: Mapping[str, Any]) -> KubeApiError:
+def refusal(status: int, document: Mapping[str, Any]) -> KubeApiError:
+    """The error for an answer whose body is this document, a `Status` of Kubernetes."""
     message = str(document.get("message") or f"the API server answered {status}")
     return KubeApiError(status, str(document.get("reason") or ""), message)
 
