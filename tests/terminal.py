@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,11 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
+
+    def resize(self, lines: int, columns: int) -> None:
+        """What a window does that changes its size: the terminal is not the controlling one."""
+        termios.tcsetwinsize(self._master, (lines, columns))
+        self._process.send_signal(signal.SIGWINCH)
 
     def interrupt(self) -> None:
         """What Ctrl-C does: the terminal is not the controlling one."""

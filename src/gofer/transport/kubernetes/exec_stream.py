@@ -46,9 +46,6 @@ PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 _STDIN, _STDOUT, _STDERR, _STATUS, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _OPEN_TIMEOUT_S = 30.0
-# Proxies and load balancers close a connection that is silent for one to five minutes.
-_PING_S = 20.0
-_SILENCE_S = 60.0
 # How long to wait for the server to close the connection after the status of the command.
 _CLOSING_S = 2.0
 _PIECE = 1 << 15
@@ -84,6 +81,18 @@ class ExecEnd(NamedTuple):
     problem: str = ""
 
 
+class Beat(NamedTuple):
+    """A ping every `ping_s`, since proxies and load balancers close a connection that is silent for one to
+    five minutes. A server that sends nothing for `silence_s`, not even the answer to a ping, is lost.
+    """
+
+    ping_s: float = 20.0
+    silence_s: float = 60.0
+
+
+_BEAT = Beat()
+
+
 class LocalFiles(NamedTuple):
     """The file descriptors on this side. `size` is the size of the terminal, columns and lines, and `resized`
     is readable whenever it has changed.
@@ -103,6 +112,7 @@ def run_in_pod(
     *,
     kept: Path | None = None,
     protocols: Sequence[str] = PROTOCOLS,
+    beat: Beat = _BEAT,
 ) -> ExecEnd:
     """Run the command to its end. Blocking. `kept` is as for KubeClient.
 
@@ -111,7 +121,7 @@ def run_in_pod(
     """
     sock, protocol = _open(context, request, kept, protocols)
     try:
-        return _Exchange(sock, protocol, files).run()
+        return _Exchange(sock, protocol, files, beat).run()
     finally:
         sock.close()
 
@@ -197,7 +207,8 @@ def _explained(error: Exception) -> Exception:
 class _Exchange:
     """The bytes of one command, until it ends. For one thread."""
 
-    def __init__(self, sock: socket.socket, protocol: ClientProtocol, files: LocalFiles) -> None:
+    def __init__(self, sock: socket.socket, protocol: ClientProtocol, files: LocalFiles, beat: Beat) -> None:
+        self._beat = beat
         self._sock = sock
         self._protocol = protocol
         self._files = files
@@ -227,16 +238,16 @@ class _Exchange:
         has_held = self._sock in wanted and self._may_read() and _pending(self._sock) > 0
         ready = {key.fileobj: events for key, events in selector.select(0.0 if has_held else self._pause_s())}
         for output in self._outputs.values():
-            if output.fd in ready:
+            if output.held and ready.get(output.fd, 0) & selectors.EVENT_WRITE:
                 output.write()
-        if self._files.stdin in ready and self._is_reading_stdin:
+        if self._is_reading_stdin and ready.get(self._files.stdin, 0) & selectors.EVENT_READ:
             self._read_stdin()
         if self._files.resized in ready and self._files.resized is not None:
             os.read(self._files.resized, _PIECE)
             self._send_size()
         if has_held or ready.get(self._sock, 0) & selectors.EVENT_READ:
             self._receive()
-        self._beat()
+        self._keep_alive()
         self._send()
 
     def _wanted(self) -> dict[Any, int]:
@@ -248,7 +259,8 @@ class _Exchange:
             if reads | writes:
                 wanted[self._sock] = reads | writes
             if self._is_reading_stdin and sum(map(len, self._unsent)) < _MOST_UNSENT:
-                wanted[self._files.stdin] = selectors.EVENT_READ
+                # stdin and stdout may be one socket
+                wanted[self._files.stdin] = wanted.get(self._files.stdin, 0) | selectors.EVENT_READ
             if self._files.resized is not None:
                 wanted[self._files.resized] = selectors.EVENT_READ
         return wanted
@@ -261,7 +273,7 @@ class _Exchange:
         now = time.monotonic()
         if self._end is not None:
             return max(0.0, self._ended_at + _CLOSING_S - now)
-        return max(0.0, self._pinged_at + _PING_S - now)
+        return max(0.0, self._pinged_at + self._beat.ping_s - now)
 
     def _is_over(self) -> bool:
         if any(output.held for output in self._outputs.values()):
@@ -270,15 +282,19 @@ class _Exchange:
             return True
         return not self._is_open
 
-    def _beat(self) -> None:
-        """Ping the server. A server that sends nothing for long, not even an answer to a ping, is lost."""
+    def _keep_alive(self) -> None:
+        """Ping the server, or give it up."""
         now = time.monotonic()
         if not self._may_read():
             self._heard_at = now  # answers wait behind the output that nobody reads
-        if self._is_open and now - self._heard_at > _SILENCE_S:
-            self._problem = f"the server has sent nothing for {_SILENCE_S:.0f} s"
+        if self._is_open and now - self._heard_at > self._beat.silence_s:
+            self._problem = f"the server has sent nothing for {self._beat.silence_s:.0f} s"
             self._is_open = False
-        if self._is_open and self._protocol.state == State.OPEN and now - self._pinged_at >= _PING_S:
+        if (
+            self._is_open
+            and self._protocol.state == State.OPEN
+            and now - self._pinged_at >= self._beat.ping_s
+        ):
             self._pinged_at = now
             self._protocol.send_ping(b"")
 
