@@ -109,6 +109,11 @@ bench-azure: ready ## compare gofer on a simulated Azure ML with the SDK azure-a
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points
 	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)
 
+.PHONY: drill-elastic
+drill-elastic: EVENTS ?= 10000
+drill-elastic: ready ## random membership events in simulated elastic runs: EVENTS=10000
+	@PYTHONPATH=tests $(PY) -m elasticdrill --events $(EVENTS) $(ARGS)
+
 .PHONY: fuzz
 fuzz: ready ## random and hostile input for the command line: INPUTS=10000 in each area
 	@cd tests && PYTHONPATH=. ../$(PY) -m fuzz --inputs $(INPUTS) $(ARGS)

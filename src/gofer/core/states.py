@@ -48,6 +48,7 @@ class Reason(_Word):
     REJECTED = "rejected"
     CREDENTIAL = "credential"
     DEPENDENCY = "dependency"
+    MEMBERSHIP = "membership"
 
 
 FINAL_STATES = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST})
