@@ -59,12 +59,15 @@ def test_handoff_folders_of_ended_runs_are_removed_and_others_stay(home: SlurmHo
 
 
 def test_a_run_that_left_no_record_of_its_end_is_never_sent_again(home: SlurmHome, tmp_path: Path) -> None:
-    """It was stopped while it waited: only the ledger and its handoff folder have it."""
+    """It was stopped while it waited, by a gofer that wrote no record of such an end: only the ledger and its
+    handoff folder have it.
+    """
     filler = home.slurm.sbatch("sleep 300", "-N3", "--exclusive", "-pgpu", "--output=/dev/null", cwd=tmp_path)
     home.slurm.until_state(filler, "RUNNING")
     run = home.submit("echo", "never")
     home.gofer("abort", run)
     assert home.wait(run)[0]["state"] == "cancelled"
+    (home.store / "runs" / run / "ends.jsonl").unlink()
     home.slurm.call("scancel", filler)
     assert pruned(home, *NOW) == [("room", run)]
     left = {path.name for path in home.handoff_folder(run).iterdir()}

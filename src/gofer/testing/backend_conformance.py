@@ -172,7 +172,7 @@ class BackendConformance(RunConformance):
             backend.submit(self.plan_of(session, row))
             refresh(session)
             assert session.store(row.store).get(f"{names.outputs_key(row.id)}/count") == b"x\n"
-            seen = settled(session, [row], backend.observe([RunRef(row.id)]))[row.id]
+            seen = settled(session, [row], backend.observe([RunRef(row.id)])).seen[row.id]
             assert (seen.state, len(seen.attempts)) == ("succeeded", 1)
 
     def test_a_plan_is_pure_and_the_same_for_the_same_record(self) -> None:

@@ -16,6 +16,7 @@ from gofer.core.states import Reason, State
 from gofer.model.run import Observation, RunRecord
 from gofer.ops.maintenance.rebuild import statuses_of
 from gofer.ops.messages import Message, Warning
+from gofer.ops.runs.end_records import record_ends
 from gofer.ops.runs.run_folder import decode
 from gofer.ops.runs.run_origin import check_whole
 from gofer.ops.runs.run_status import observation_of
@@ -59,7 +60,9 @@ def repair(session: Session, rows: Sequence[RunRow], backend: Backend) -> None:
         known = {one.run_id for one in ended}
         left = [row for row in mine if row.id not in known]
         if left and all(is_unwanted(session, row) for row in left):
-            session.ledger.apply([_never_sent(row) for row in left], time.time())
+            ends = {row.id: _never_sent(row) for row in left}
+            record_ends(session, left, ends)
+            session.ledger.apply(list(ends.values()), time.time())
             _remove_secrets(backend, owner_id)
             _forget(session, owner_id)
         elif left:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -30,13 +30,18 @@ _GOING = (State.RUNNING, State.STARTING)
 _SET_ASIDE = (State.QUEUED, State.PAUSED)
 
 
-def settled(
-    session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation]
-) -> dict[str, Observation]:
+class Settled(NamedTuple):
+    """Observations by run id. `unproven` are runs of which their folders prove nothing."""
+
+    seen: dict[str, Observation]
+    unproven: set[str]
+
+
+def settled(session: Session, rows: Sequence[RunRow], seen: Mapping[str, Observation]) -> Settled:
     """The observations. Those of runs that ended, were requeued or are unknown are completed from their
     folders. StoreError passes through.
     """
-    found = dict(seen)
+    found, unproven = dict(seen), set[str]()
     unclear = [row for row in rows if row.id in seen and _is_unclear(row, seen[row.id])]
     for owner_id in dict.fromkeys(row.group_id or row.id for row in unclear):
         owner = session.ledger.get(owner_id)
@@ -48,7 +53,9 @@ def settled(
         mine = [row for row in unclear if (row.group_id or row.id) == owner_id]
         for run_id, status in statuses_of(session.runs_in(owner.store), mine, record).items():
             found[run_id] = joined(seen[run_id], status)
-    return found
+            if status.state == State.PENDING:
+                unproven.add(run_id)
+    return Settled(found, unproven)
 
 
 def _is_unclear(row: RunRow, one: Observation) -> bool:

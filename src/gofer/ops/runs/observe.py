@@ -15,6 +15,7 @@ from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.model.run import Observation
 from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
+from gofer.ops.runs.end_records import is_unrecorded, record_ends
 from gofer.ops.runs.freshness import NoAnswerYet, target_key
 from gofer.ops.runs.merged_status import settled
 from gofer.ops.submission.send import is_here
@@ -151,7 +152,9 @@ def expand(session: Session, rows: Sequence[RunRow]) -> list[RunRow]:
 
 
 def _ask(session: Session, rows: list[RunRow]) -> _Answer:
-    """Ask the cluster of these runs, and read their folders where these say more. Changes nothing."""
+    """Ask the cluster of these runs, and read their folders where these say more. Does not change the ledger;
+    an end that no node could record is written to the store.
+    """
     runs_here = registry.runs_here(rows[0].backend)
     here = [row for row in rows if not runs_here or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
@@ -163,7 +166,8 @@ def _ask(session: Session, rows: list[RunRow]) -> _Answer:
         except Unreachable as error:
             problem, seen = error, error.answers
         if backend.capabilities.has_ends_in_folder:
-            seen = settled(session, rows, seen)
+            seen, unproven = settled(session, rows, seen)
+            record_ends(session, rows, {one: seen[one] for one in unproven if is_unrecorded(seen[one])})
     return _Answer(seen, problem)
 
 
