@@ -81,6 +81,14 @@ class Terminal:
                 assert came, f"{text!r} did not come before the end: {self.shown!r}"
         return self.shown
 
+    def drain(self) -> str:
+        """All that was shown up to now."""
+        seen = -1
+        while seen < len(self.shown):
+            seen = len(self.shown)
+            self._read()
+        return self.shown
+
     def end(self, *, timeout_s: float = 120.0) -> int:
         """The exit status, and the rest of what was shown."""
         deadline = time.monotonic() + timeout_s

@@ -39,7 +39,10 @@ def silent(home: SlurmHome) -> Iterator[None]:
     programs, gate = home.root / "bin", home.root / "squeue gate"
     programs.mkdir()
     os.mkfifo(gate)
-    (programs / "squeue").write_text(f"""#!/bin/sh\n: < '{gate}'\nexec {shutil.which("squeue")} "$@"\n""")
+    asked = f"echo asked >> '{home.root / 'asked'}'"
+    (programs / "squeue").write_text(
+        f"""#!/bin/sh\n{asked}\n: < '{gate}'\nexec {shutil.which("squeue")} "$@"\n"""
+    )
     (programs / "squeue").chmod(0o755)
     before = home.environ["PATH"]
     home.environ["PATH"] = f"{programs}:{before}"
@@ -108,3 +111,33 @@ def test_a_terminal_says_what_a_silent_command_waits_for(home: SlurmHome) -> Non
         assert view.end() == 0
         assert not any("warning" in line for line in screen(view.shown))
     home.wait(run)
+
+
+@pytest.mark.parametrize("words", [("list", "-w"), ("monitor",)])
+def test_a_view_asks_a_silent_cluster_one_question_and_shows_the_others_as_they_change(
+    home: SlurmHome, words: tuple[str, ...]
+) -> None:
+    far = home.submit("--no-code", "--name", "far", "sleep", "300")
+    home.until_view(far, state="running")
+    with silent(home):
+        view = Terminal(home.argv(*words), cwd=home.folder, env=home.environ)
+        view.until(f"{LATE}; showing the state from ")
+        for number in range(3):
+            near = home.submit("--no-code", "-t", "here", "--name", f"near-{number}", "true")
+            _until_row(view, near, "succeeded")
+        assert (home.root / "asked").read_text() == "asked\n"
+        home.slurm.call("scancel", home.job(far))
+    with view:
+        _until_row(view, far, "cancelled")
+        assert not any(LATE in line for line in screen(view.shown))
+        view.interrupt()
+        assert view.end() in (0, 130)
+
+
+def _until_row(view: Terminal, run: str, state: str) -> None:
+    """Wait until the line of a run, as the view shows it, has the state."""
+
+    def line() -> str:
+        return next((line for line in screen(view.drain()) if line.startswith(run[-6:])), "")
+
+    until(lambda: state in line(), f"{run} {state} in the view")

@@ -13,6 +13,7 @@ in the BackendError family. `gofer.testing` has the tests that every backend pas
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -97,6 +98,10 @@ class ServiceImage(NamedTuple):
     contents: str = ""
 
 
+# A search for little among a service's jobs ends after this many: it would read years of history.
+MOST_LOOKED_AT = 5000
+
+
 class ServiceJob(NamedTuple):
     """A job of the service, started by gofer or not.
 
@@ -125,11 +130,46 @@ class ServiceJob(NamedTuple):
     is_ours: bool = False
 
 
+class JobSearch:
+    """How far a search through a service's jobs, newest first, has come, and where it ends. One thread
+    searches; any thread may read, and `stop`.
+
+    The search ends after `within_s` and after `most` jobs. With `is_patient`, it does so only once a job was
+    found.
+    """
+
+    def __init__(
+        self, within_s: float | None = None, *, most: int = MOST_LOOKED_AT, is_patient: bool = False
+    ) -> None:
+        self.seen = 0
+        self.oldest: float | None = None
+        self.is_cut = False
+        self._ends_at = None if within_s is None else time.monotonic() + within_s
+        self._most = most
+        self._is_patient = is_patient
+        self._is_stopped = False
+
+    def note(self, jobs: int, oldest: float | None) -> None:
+        """A page of the listing was read; `oldest` is when its last job was made."""
+        self.seen += jobs
+        self.oldest = oldest or self.oldest
+
+    def is_over(self, *, has_found: bool) -> bool:
+        """Whether no other page is to be read."""
+        late = self._ends_at is not None and time.monotonic() > self._ends_at
+        limited = (late or self.seen >= self._most) and not (self._is_patient and not has_found)
+        self.is_cut = limited or self._is_stopped
+        return self.is_cut
+
+    def stop(self) -> None:
+        """End the search after its present page."""
+        self._is_stopped = True
+
+
 class JobFilter(NamedTuple):
     """The conditions for a listing of the service's jobs. The service applies them where it can.
 
-    `within_s` limits the time of the search; the answer then has the newest jobs that were found in this
-    time.
+    `search` limits how far the listing is read; the answer then has the jobs that were found up to there.
     """
 
     states: frozenset[State] = frozenset()
@@ -138,7 +178,7 @@ class JobFilter(NamedTuple):
     user: str = ""
     name_end: str = ""
     most: int = 50
-    within_s: float | None = None
+    search: JobSearch | None = None
 
 
 class JobService(Protocol):

@@ -8,9 +8,12 @@ since it has the words nearest to the command. Without an observer, an activity 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
+
+# The words of an activity, or a function that says how far it has come. Any thread may call the function.
+Words = str | Callable[[], str]
 
 # Activities that follow each other within this time are one time of silence for the person.
 _GAP_S = 0.3
@@ -38,16 +41,23 @@ class Activities:
 
     def __init__(self) -> None:
         self.observer: Observer | None = None
-        self._words: dict[object, str] = {}
+        self._words: dict[object, Words] = {}
         self._busy_since = self._ended_at = float("-inf")
 
     def current(self) -> Activity | None:
         """The activity that began first of those that have not ended."""
-        words = list(self._words.values())
-        return Activity(words[0], self._busy_since) if words else None
+        words = next(iter(list(self._words.values())), None)
+        if words is None:
+            return None
+        return Activity(words if isinstance(words, str) else words(), self._busy_since)
+
+    @property
+    def are_shown(self) -> bool:
+        """Whether a person sees what this process waits for, and so can decide to end it."""
+        return self.observer is not None
 
     @contextmanager
-    def during(self, words: str) -> Iterator[None]:
+    def during(self, words: Words) -> Iterator[None]:
         """While the body of the `with` runs, the process does this."""
         key, now = object(), time.monotonic()
         if not self._words and now - self._ended_at > _GAP_S:

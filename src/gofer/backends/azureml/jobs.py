@@ -7,14 +7,13 @@ asks for each experiment, unless there are more than 50.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gofer.backends.azureml.plan import TAG
 from gofer.backends.azureml.service import Service, each
 from gofer.backends.azureml.status import error_of, from_job, stamp, statuses_of, trim
-from gofer.backends.base import JobFilter, ServiceJob
+from gofer.backends.base import JobFilter, JobSearch, ServiceJob
 from gofer.core.states import State
 from gofer.errors import GoferError
 from gofer.transport.azure.problems import RequestRejected, ResourceNotFound
@@ -32,10 +31,6 @@ class Nodes(NamedTuple):
     gpus: int
 
 
-# Stop reading a listing after this many jobs: a filter that matches little would read years of history.
-_MOST_LOOKED_AT = 5000
-
-
 def jobs(service: Service, wanted: JobFilter, known: Nodes) -> list[ServiceJob]:
     """The jobs that match `wanted`, newest first.
 
@@ -48,13 +43,14 @@ def jobs(service: Service, wanted: JobFilter, known: Nodes) -> list[ServiceJob]:
         return _named(service, runs, known)
     query = {"jobType": "Command", **({"tag": wanted.tag} if wanted.tag else {})}
     found: list[ServiceJob] = []
-    for entry in _first(service.jobs(**query), wanted.within_s):
-        if len(found) >= wanted.most:
+    search = wanted.search or JobSearch()
+    for page in service.jobs(**query):
+        some = [read_job(entry, known) for entry in page]
+        found += [one for one in some if _fits(one, wanted)]
+        search.note(len(some), some[-1].created_at if some else None)
+        if len(found) >= wanted.most or search.is_over(has_found=bool(found)):
             break
-        job = read_job(entry, known)
-        if _fits(job, wanted):
-            found.append(job)
-    return found
+    return found[: wanted.most]
 
 
 def _named(service: Service, runs: Sequence[Json], known: Nodes) -> list[ServiceJob]:
@@ -84,15 +80,6 @@ def job(service: Service, name: str, known: Nodes) -> ServiceJob | None:
     if properties.get("status") in ("Failed", "Canceled") and not properties.get("error"):
         properties = {**properties, "error": error_of(service.details(name) or {})}
     return read_job({**found, "properties": properties}, known)
-
-
-def _first(pages: Iterator[list[dict[str, Any]]], within_s: float | None) -> Iterator[dict[str, Any]]:
-    seen, began = 0, time.monotonic()
-    for page in pages:
-        yield from page
-        seen += len(page)
-        if seen >= _MOST_LOOKED_AT or (within_s is not None and time.monotonic() - began > within_s):
-            return
 
 
 def _fits(job: ServiceJob, wanted: JobFilter) -> bool:

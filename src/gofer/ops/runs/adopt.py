@@ -11,14 +11,16 @@ from __future__ import annotations
 import queue
 import re
 import shlex
+import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.backends import registry
-from gofer.backends.base import JobFilter, JobService
+from gofer.backends.base import JobFilter, JobSearch, JobService
 from gofer.core.states import State
 from gofer.errors import GoferError, LedgerError, Unreachable, UsageError
 from gofer.model.job import Job, Resources
@@ -28,8 +30,9 @@ from gofer.ops.messages import Message, Warning
 from gofer.ops.runs.observe import refresh
 from gofer.ops.runs.run_origin import define
 from gofer.ops.submission.ledger_rows import ADOPTED, rows_of_record
-from gofer.text import format_duration
+from gofer.text import format_duration, parse_duration_s
 from gofer.tracking.references import steps_back, tidy
+from gofer.transport.activity import activities, activity
 
 if TYPE_CHECKING:
     from gofer.backends.base import ServiceJob
@@ -44,23 +47,30 @@ MOST = 10
 # How long to wait for all services, and how long for the others once one has found the job.
 _LONGEST_S = 20.0
 _OTHERS_S = 3.0
-# An end of a name is searched among the newest jobs, for at most this time.
+# An end of a name is searched among the newest jobs, for at most this time. A person who sees how far the
+# search has come decides when it ends, and a script by this variable.
 _LISTING_S = 5.0
+SEARCH_TIME = "GOFER_SEARCH_TIME"
 _SHORTEST_END = 3
+_LOOK_S = 0.5
 
 
 class AdoptResult(NamedTuple):
-    """The result of a search: the run or None, and the targets whose services know no such job."""
+    """The result of a search: the run or None, the targets whose services know no such job, and how far the
+    search came in the services whose older jobs were not looked at, as words by target.
+    """
 
     row: RunRow | None
     asked: tuple[str, ...] = ()
+    unread: Mapping[str, str] = MappingProxyType({})
 
 
 def adopt(session: Session, reference: str, target: str | None = None) -> AdoptResult:
     """Find the job that `reference` names in the services of all targets, or of `target`, and adopt it.
 
-    The reference is the exact name of a job or a unique end of one. UsageError with the candidates when there
-    are several, those of the session's target first. When no service knows the job, warns about services that
+    The reference is the exact name of a job or a unique end of one. While a person sees what the command
+    waits for, the search for an end goes on to the oldest job. UsageError with the candidates when there are
+    several, those of the session's target first. When no service knows the job, warns about services that
     could not be asked.
     """
     word = tidy(reference)
@@ -82,7 +92,7 @@ def adopt(session: Session, reference: str, target: str | None = None) -> AdoptR
     for name, error in found.problems.items():
         mend = f"; {error.hint}" if error.hint else ""
         session.emit(Warning(f"the service of `{name}` was not asked: {error.message}{mend}"))
-    return AdoptResult(None, found.asked)
+    return AdoptResult(None, found.asked, found.unread)
 
 
 def _narrowed(matches: Sequence[Match], named: Sequence[str]) -> list[Match]:
@@ -200,11 +210,14 @@ class Match(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The result: `asked` are targets whose services answered; `problems` says why others did not."""
+    """The result: `asked` are targets whose services answered; `problems` says why others did not; `unread`
+    how far the search came where it did not reach the oldest job.
+    """
 
     matches: tuple[Match, ...]
     asked: tuple[str, ...]
     problems: dict[str, GoferError]
+    unread: dict[str, str]
 
 
 class _Answer(NamedTuple):
@@ -228,21 +241,41 @@ def places(session: Session, first: str) -> list[str]:
 
 
 def search(session: Session, word: str, targets: Iterable[str], *, is_name: bool) -> Search:
-    """The jobs that `word` may name in the services of these targets. Blocks for 20 seconds at most.
+    """The jobs that `word` may name in the services of these targets. Blocks for 20 seconds at most,
+    and longer only while older jobs are read for a person or by GOFER_SEARCH_TIME.
 
     The word is searched as a full name if it can be one (`is_name`), else as the end of a name. A service
     that several targets share gets one question, unless the targets use different logins.
     """
     services, problems = _services(session, targets)
     answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+    searches = {target: _new_search(session) for target in services}
 
     def ask(target: str, service: JobService) -> None:
-        answers.put(_ask(target, service, word, is_name))
+        answers.put(
+            _ask(target, service, word, searches[target] if len(word) >= _SHORTEST_END else None, is_name)
+        )
 
     for chosen in services.items():
         # A daemon thread, so that a service that does not answer cannot delay the end of the command.
         threading.Thread(target=ask, args=chosen, name="gofer-search", daemon=True).start()
-    return _collected(answers, list(services), problems)
+    with activity(lambda: f"looking for a job whose name ends in `{word}`: {_progress(searches.values())}"):
+        return _collected(answers, searches, problems)
+
+
+def _new_search(session: Session) -> JobSearch:
+    given = session.environ.get(SEARCH_TIME)
+    if given:
+        return JobSearch(parse_duration_s(given), most=sys.maxsize)
+    return JobSearch(_LISTING_S, is_patient=activities.are_shown)
+
+
+def _progress(searches: Collection[JobSearch]) -> str:
+    """How many jobs were read, and back to which day."""
+    seen = sum(one.seen for one in searches)
+    days = [one.oldest for one in searches if one.oldest is not None]
+    back = f", back to {time.strftime('%Y-%m-%d', time.localtime(min(days)))}" if days else ""
+    return f"{seen:,} jobs read{back}"
 
 
 def _services(
@@ -263,18 +296,18 @@ def _services(
     return dict(found.values()), problems
 
 
-def _ask(target: str, service: JobService, word: str, is_name: bool) -> _Answer:
+def _ask(target: str, service: JobService, word: str, search: JobSearch | None, is_name: bool) -> _Answer:
     """Ask one service, in a thread of its own. Any error becomes an answer, since the caller waits for
-    one.
+    one. Without `search`, the word is only a full name.
     """
     name = service.service_name
     try:
         exact = service.job(word) if is_name else None
         if exact is not None:
             return _Answer(target, (Match(target, name, exact, True),), None)
-        if len(word) < _SHORTEST_END:
+        if search is None:
             return _Answer(target, (), None)
-        found = service.jobs(JobFilter(name_end=word, most=MOST, within_s=_LISTING_S))
+        found = service.jobs(JobFilter(name_end=word, most=MOST, search=search))
     except GoferError as error:
         return _Answer(target, (), error)
     except Exception as error:  # an exception in a thread would be lost
@@ -284,17 +317,22 @@ def _ask(target: str, service: JobService, word: str, is_name: bool) -> _Answer:
 
 
 def _collected(
-    answers: queue.SimpleQueue[_Answer], waited_for: list[str], problems: dict[str, GoferError]
+    answers: queue.SimpleQueue[_Answer], searches: dict[str, JobSearch], problems: dict[str, GoferError]
 ) -> Search:
     found: dict[str, tuple[Match, ...]] = {}
     began = time.monotonic()
     deadline = began + _LONGEST_S
-    silent = list(waited_for)
+    silent, seen = list(searches), 0
     while silent:
         try:
-            one = answers.get(timeout=max(deadline - time.monotonic(), 0.0))
+            one = answers.get(timeout=min(max(deadline - time.monotonic(), 0.0), _LOOK_S))
         except queue.Empty:
-            break
+            read = sum(searches[name].seen for name in silent)
+            if read > seen and not any(found.values()):
+                seen, deadline = read, time.monotonic() + _LONGEST_S
+            if time.monotonic() >= deadline:
+                break
+            continue
         silent.remove(one.target)
         if one.problem is not None:
             problems[one.target] = one.problem
@@ -304,5 +342,8 @@ def _collected(
             deadline = min(deadline, time.monotonic() + _OTHERS_S)
     waited = format_duration(time.monotonic() - began)
     problems.update((name, Unreachable(f"it did not answer within {waited}")) for name in silent)
-    asked = tuple(name for name in waited_for if name in found)
-    return Search(tuple(match for name in asked for match in found[name]), asked, problems)
+    asked = tuple(name for name in searches if name in found)
+    for search in searches.values():
+        search.stop()
+    unread = {name: _progress([searches[name]]) for name in asked if searches[name].is_cut}
+    return Search(tuple(match for name in asked for match in found[name]), asked, problems, unread)

@@ -14,6 +14,7 @@ from gofer.tracking.query import Filter, Query
 from gofer.tracking.references import LAST, steps_back, tidy, unknown
 
 if TYPE_CHECKING:
+    from gofer.ops.runs.adopt import AdoptResult
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
@@ -50,11 +51,11 @@ def find(session: Session, reference: str | None, *, target: str | None = None, 
 
         if discover(session, reference):
             return find_known(session, reference, target=target, acts=acts)
-        from gofer.ops.runs.adopt import adopt
+        from gofer.ops.runs.adopt import SEARCH_TIME, adopt
 
         found = adopt(session, reference, target)
         if found.row is None:
-            raise _unknown(error, found.asked) from None
+            raise _unknown(error, found, SEARCH_TIME) from None
         return found.row
 
 
@@ -131,10 +132,18 @@ def _origin(row: RunRow) -> str:
     return f"from `{row.project}`" if row.project else f"on `{row.target}`"
 
 
-def _unknown(error: UnknownName, asked: Sequence[str]) -> UnknownName:
-    """The error, with the services that were asked too."""
+def _unknown(error: UnknownName, found: AdoptResult, variable: str) -> UnknownName:
+    """The error, with the services that were asked too. `variable` lets a search go on."""
+    asked = found.asked
     if not asked:
         return error
+    if found.unread:
+        how_far = "; ".join(f"`{name}`: {words}" for name, words in found.unread.items())
+        return UnknownName(
+            f"{error.message}, and no job of a service that was looked at ends so ({how_far})",
+            hint=f"the whole name finds a job of any age; `{variable}=10m` before the command lets it search "
+            "for ten minutes",
+        )
     names = ", ".join(f"`{name}`" for name in asked)
     who = f"the service of {names} knows" if len(asked) == 1 else f"the services of {names} know"
     return UnknownName(f"{error.message}, and {who} no such job", hint=error.hint)

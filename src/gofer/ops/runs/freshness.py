@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
 # The longest time that a command which only shows runs waits for clusters, all of them together.
 ANSWER_S = 3.0
+# A view that stays is drawn again this often: it has ages, and the ledger has what other commands do.
+DRAWN_S = 1.0
+# The pause between questions of such a view, and where all runs are in the queue of this machine, which is a
+# file. Questions take at most a tenth of the time.
+_FIRST_S, _GROWTH, _LONGEST_S = 2.0, 1.5, 10.0
+_LOCAL_S = 1.0
+_PAUSE_FACTOR = 9
 
 
 class NoAnswerYet(Unreachable):
@@ -118,10 +125,11 @@ def refresh_shown(
     return [session.ledger.get(row.id) or row for row in rows], stale
 
 
-class ActiveRuns:
-    """All runs and groups that have not ended, refreshed again and again; for one thread.
+class RepeatedRefresh:
+    """Updates the ledger again and again while a person watches runs; for one thread.
 
-    A cluster that does not answer delays one refresh by at most `ANSWER_S`, and later ones not at all.
+    The pause between questions grows while nothing changes. A cluster that does not answer keeps its one
+    question: it delays one refresh by at most `ANSWER_S`, and later ones not at all.
     """
 
     def __init__(self, session: Session) -> None:
@@ -130,21 +138,66 @@ class ActiveRuns:
 
         self._session = session
         self._refresh = TimedRefresh(session, ANSWER_S)
+        self._unanswered: list[Unanswered] = []
+        self._next = self._earliest = 0.0
+        self._pause_s = _FIRST_S
+        self._known: list[object] | None = None
+
+    def refresh(self) -> list[AnyMessage]:
+        """Ask the clusters, if it is time to; which states are old. Blocks for at most some seconds."""
+        began = time.monotonic()
+        if began >= self._next:
+            self._unanswered = self._refresh.refresh()
+            _raise_unexpected(self._unanswered)
+            now = time.monotonic()
+            self._pause_s = min(self._pause_s * _GROWTH, _LONGEST_S)
+            # A cluster that does not answer takes time only once, so the others are not asked later.
+            self._earliest = now if self._unanswered else now + _PAUSE_FACTOR * (now - began)
+            self._next = max(now + self._pause_s, self._earliest)
+        return _warnings([one for one in self._unanswered if any(map(self._is_open, one.rows))])
+
+    def _is_open(self, row: RunRow) -> bool:
+        """Whether the run has not ended by now; other commands write to the ledger too."""
+        return not (self._session.ledger.get(row.id) or row).is_final
+
+    def note(self, rows: Sequence[RunRow]) -> None:
+        """Ask sooner when these runs, which are shown, have changed, and when all are of this machine."""
+        from gofer.ops.runs.observe import QueueChanges
+
+        now, facts = time.monotonic(), [what_changes(row) for row in rows]
+        if facts != self._known:
+            self._known, self._pause_s = facts, _FIRST_S
+            self._next = max(min(self._next, now + _FIRST_S), self._earliest)
+        if all(QueueChanges(self._session, [row]).are_seen for row in rows if not row.is_final):
+            self._next = max(min(self._next, now + _LOCAL_S), self._earliest)
+
+
+def what_changes(row: RunRow) -> object:
+    """The facts of a run whose change a person wants to see."""
+    return row.id, row.state, row.reason, row.counts, row.tags
+
+
+class ActiveRuns:
+    """All runs and groups that have not ended, refreshed again and again; for one thread."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._refresh = RepeatedRefresh(session)
         self._seen: dict[str, RunRow] = {}
 
     def refresh(self) -> tuple[list[RunRow], list[AnyMessage]]:
         """The runs, newest first, with those that have ended since the first refresh; and which of their
         states are old. Blocks.
         """
-        unanswered = self._refresh.refresh()
-        _raise_unexpected(unanswered)
+        warnings = self._refresh.refresh()
         living = self._session.ledger.select(_living())
         ids = {row.id for row in living}
         ended = [self._session.ledger.get(run_id) for run_id in self._seen if run_id not in ids]
         rows = [*living, *(row for row in ended if row is not None)]
         rows.sort(key=lambda row: row.submitted_at, reverse=True)
         self._seen = {row.id: row for row in rows}
-        return rows, _warnings(unanswered)
+        self._refresh.note(rows)
+        return rows, warnings
 
 
 def _living(limit: int | None = None) -> Query:

@@ -33,7 +33,7 @@ _FIRST_WAIT_S = 0.02
 _LONGEST_WAIT_S = 1.0
 # Pauses can be longer when a change of the queue ends them early.
 _LONGEST_WATCH_S = 2.0
-_LONGEST_SILENCE_S = 30.0
+SILENCE_S = 30.0
 _LOOK_S = 0.15
 _FILES = ("queue.db", "queue.db-wal")
 
@@ -67,24 +67,26 @@ class TimedRefresh:
 
     gofer asks all targets at the same time. A target that has not answered when the time is over is one that
     could not be asked. It is not asked again before it has answered, and the next refresh uses that answer.
-    Without a limit, it asks one target after the other.
+    A target that answered with an error is not asked again for `SILENCE_S`. Without a limit, it asks one
+    target after the other.
     """
 
     def __init__(self, session: Session, limit_s: float | None) -> None:
         self._session = session
         self._limit_s = limit_s
         self._late: dict[tuple[str, ...], _Question] = {}
+        self._failed: dict[tuple[str, ...], tuple[float, Exception]] = {}
 
     def refresh(self, rows: Sequence[RunRow] | None = None) -> list[Unanswered]:
         """Refresh these runs, or all that have not ended; the targets that could not be asked. Blocks."""
         active = self._session.ledger.active() if rows is None else expand(self._session, rows)
-        groups = by_backend(active)
+        resting, groups = self._divide(by_backend(active))
         known = [self._late.pop(target_key(group[0]), None) for group in groups]
         asked = [
             late or _Question(self._session, group, self._limit_s)
             for late, group in zip(known, groups, strict=True)
         ]
-        problems = []
+        problems = resting
         for question, group in zip(asked, groups, strict=True):
             try:
                 answer, rows = question.answer(), question.rows_of(group)
@@ -92,9 +94,19 @@ class TimedRefresh:
                     _record(self._session, rows, answer)
             except Exception as error:
                 problems.append(Unanswered(group, error))
+                if not question.is_open:
+                    self._failed[target_key(group[0])] = time.monotonic() + SILENCE_S, error
             if question.is_open:
                 self._late[target_key(group[0])] = question
         return problems
+
+    def _divide(self, groups: list[list[RunRow]]) -> tuple[list[Unanswered], list[list[RunRow]]]:
+        """The groups of targets that failed not long ago, with their errors, and the groups to ask about."""
+        now = time.monotonic()
+        self._failed = {key: one for key, one in self._failed.items() if now < one[0]}
+        errors = [(group, self._failed.get(target_key(group[0]))) for group in groups]
+        resting = [Unanswered(group, failed[1]) for group, failed in errors if failed is not None]
+        return resting, [group for group, failed in errors if failed is None]
 
 
 class _Question:
@@ -270,7 +282,7 @@ def wait(
             )
         # A large group is refreshed less often: refreshes take at most a tenth of the time.
         longest_s = _LONGEST_WATCH_S if changes.are_seen else _LONGEST_WAIT_S
-        longest_s = longest_s if answered else _LONGEST_SILENCE_S
+        longest_s = longest_s if answered else SILENCE_S
         least_s = 9 * (now - began)
         pause_s = min(max(pause_s * 1.3, least_s), longest_s)
         left_s = pause_s if deadline is None else max(0.0, min(pause_s, deadline - now))

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from gofer.cli.output.redrawn import RedrawnText
@@ -14,21 +14,15 @@ from gofer.cli.output.run_table import run_table
 from gofer.cli.output.screen import columns_of, cut, print_message, printable
 from gofer.cli.output.theme import has_colours, themed
 from gofer.ops.messages import AnyMessage
-from gofer.ops.runs.freshness import ANSWER_S, refresh_active
-from gofer.ops.runs.observe import QueueChanges
+from gofer.ops.runs.freshness import DRAWN_S, RepeatedRefresh, what_changes
 
 if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
-# The pause between questions to the clusters: it grows while nothing changes, and is longer while a cluster
-# does not answer. Questions take at most a tenth of the time.
-_FIRST_S, _GROWTH, _LONGEST_S, _LONGEST_SILENCE_S = 2.0, 1.5, 10.0, 30.0
-_SHARE = 9
-# Where all runs that are shown are in the queue of this machine, which is a file.
-_LOCAL_S = 1.0
-# Ages on the terminal are drawn again this often.
-_DRAWN_S = 1.0
+
+# How long a message of the session stays below the table.
+_TOLD_S = 10.0
 
 
 class Shown(NamedTuple):
@@ -45,60 +39,23 @@ class Shown(NamedTuple):
 
 def watch(session: Session, shown: Shown) -> NoReturn:
     """Show the runs and their changes until Ctrl-C. Messages of the session are shown below the table."""
-    messages: list[AnyMessage] = []
-    session.emit = messages.append
+    told: list[tuple[float, AnyMessage]] = []
+    session.emit = lambda message: told.append((time.monotonic(), message))
     is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     view = _LiveTable(shown) if is_live else _Changes(shown)
-    question = _Question()
+    refresh = RepeatedRefresh(session)
     try:
         while True:
-            if question.is_due():
-                messages.clear()
-                question.ask(session, has_failed=lambda: bool(messages))
+            warnings = refresh.refresh()
+            since = time.monotonic() - _TOLD_S
+            told[:] = [one for one in told if one[0] > since]
             rows = list(shown.read())  # the ledger also has what other commands do in the meantime
-            question.note(session, rows)
-            view.show(rows, messages)
-            time.sleep(_DRAWN_S)
+            refresh.note(rows)
+            view.show(rows, [*warnings, *(message for _, message in told)])
+            time.sleep(DRAWN_S)
     except KeyboardInterrupt:
         sys.stderr.write("\n")
         raise
-
-
-class _Question:
-    """The times of the requests to the clusters."""
-
-    def __init__(self) -> None:
-        self._next = self._earliest = 0.0
-        self._pause_s = _FIRST_S
-        self._longest_s = _LONGEST_S
-        self._known: list[object] | None = None
-
-    def is_due(self) -> bool:
-        return time.monotonic() >= self._next
-
-    def ask(self, session: Session, *, has_failed: Callable[[], bool]) -> None:
-        """Ask now. Blocks for at most some seconds."""
-        began = time.monotonic()
-        refresh_active(session, limit_s=ANSWER_S)
-        now = time.monotonic()
-        self._longest_s = _LONGEST_SILENCE_S if has_failed() else _LONGEST_S
-        self._pause_s = min(self._pause_s * _GROWTH, self._longest_s)
-        self._earliest = now + _SHARE * (now - began)
-        self._next = max(now + self._pause_s, self._earliest)
-
-    def note(self, session: Session, rows: Sequence[RunRow]) -> None:
-        """Ask sooner when runs change, and when all that are shown are of this machine."""
-        now, facts = time.monotonic(), _facts(rows)
-        if facts != self._known and self._longest_s == _LONGEST_S:
-            self._known, self._pause_s = facts, _FIRST_S
-            self._next = max(min(self._next, now + _FIRST_S), self._earliest)
-        if all(QueueChanges(session, [row]).are_seen for row in rows if not row.is_final):
-            self._next = max(min(self._next, now + _LOCAL_S), self._earliest)
-
-
-def _facts(rows: Iterable[RunRow]) -> list[object]:
-    """What makes a run another one to look at."""
-    return [(row.id, row.state, row.reason, row.counts, row.tags) for row in rows]
 
 
 class _LiveTable:
@@ -124,7 +81,7 @@ class _Changes:
 
     def show(self, rows: list[RunRow], messages: list[AnyMessage]) -> None:
         self._print_new(messages)
-        facts = {row.id: fact for row, fact in zip(rows, _facts(rows), strict=True)}
+        facts = {row.id: what_changes(row) for row in rows}
         known = self._known or {}
         changed = [row for row in rows if known.get(row.id) != facts[row.id]]
         if changed or self._known is None:

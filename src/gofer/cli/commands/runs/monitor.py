@@ -15,18 +15,15 @@ from gofer.errors import UsageError
 from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.logs.log_sources import LogChoice
 from gofer.ops.runs.find import find, targets_meant
-from gofer.ops.runs.freshness import ActiveRuns, refresh_runs
+from gofer.ops.runs.freshness import DRAWN_S, ActiveRuns, refresh_runs
 from gofer.ops.runs.live_status import LiveReport
-from gofer.ops.runs.observe import QueueChanges, wait
+from gofer.ops.runs.observe import wait
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 _LINES = 20
-_PAUSE_S = 2.0
-# Questions to clusters take at most a tenth of the time.
-_PAUSE_FACTOR = 9
 
 
 def run(**given: Any) -> int:
@@ -66,15 +63,12 @@ def _watch_all(session: Session, given: dict[str, Any]) -> int:
     targets = targets_meant(session, given["target"])
     try:
         while True:
-            began = time.monotonic()
             rows, warnings = runs.refresh()
             rows = [row for row in rows if not targets or row.target in targets]
             view.show(rows, warnings)
             if not view.is_endless and all(row.is_final for row in rows):
                 return 0
-            # A cluster that does not answer takes time only once, so that the others are not asked later.
-            least_s = 0.0 if warnings else _PAUSE_FACTOR * (time.monotonic() - began)
-            QueueChanges(session, rows).sleep(max(_PAUSE_S, least_s), least_s=least_s)
+            time.sleep(DRAWN_S)
     except KeyboardInterrupt:
         if view.is_endless:
             return 0
