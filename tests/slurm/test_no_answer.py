@@ -123,7 +123,11 @@ def test_a_view_asks_a_silent_cluster_one_question_and_shows_the_others_as_they_
         view = Terminal(home.argv(*words), cwd=home.folder, env=home.environ)
         view.until(f"{LATE}; showing the state from ")
         for number in range(3):
-            near = home.submit("--no-code", "-t", "here", "--name", f"near-{number}", "true")
+            gate = home.root / f"near gate {number}"
+            wait = f"while [ ! -e '{gate}' ]; do sleep 0.05; done"
+            near = home.submit("--no-code", "-t", "here", "--name", f"near-{number}", "sh", "-c", wait)
+            _until_row(view, near, "running")
+            gate.touch()
             _until_row(view, near, "succeeded")
         assert (home.root / "asked").read_text() == "asked\n"
         home.slurm.call("scancel", home.job(far))

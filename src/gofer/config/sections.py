@@ -54,6 +54,7 @@ SomeSize: TypeAlias = Annotated[
 GpuType: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)", max_length=64)]
 Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
+Layout: TypeAlias = Literal["packs", "files"]
 
 VariableName: TypeAlias = Annotated[
     str,
@@ -256,6 +257,18 @@ class DockerSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     password: Annotated[Kept | None, Meta(description="A reference: the registry's password or token")] = None
 
 
+class SnapshotSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How code is kept in the store."""
+
+    layout: Annotated[
+        Layout | None,
+        Meta(
+            description="`files` also writes the code of each run to the store as plain files, in `code/RUN/`"
+            " (default: `packs`, where many files share an object)"
+        ),
+    ] = None
+
+
 class StorePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A folder in a store."""
 
@@ -333,6 +346,7 @@ class FileSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ignore: Annotated[
         Words | None, Meta(description="Patterns of files that stay out of snapshots, as in `.gitignore`")
     ] = None
+    snapshot: Annotated[SnapshotSection | None, Meta(description="How code is kept in the store")] = None
 
 
 FOLDERS = msgspec.inspect.type_info(dict[EntryName, FolderSection])

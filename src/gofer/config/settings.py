@@ -219,6 +219,12 @@ class Settings:
         """Patterns of files that go into a snapshot although an ignore rule leaves them out."""
         return tuple(one for layer in self._layers for one in _texts(layer.entries.get("include")))
 
+    @property
+    def has_plain_code(self) -> bool:
+        """Whether the code of a run is also written to the store as plain files."""
+        layout = table(self.section("snapshot")).get("layout")
+        return isinstance(layout, Scalar) and layout.text == "files"
+
     def ignored(self, target: str) -> tuple[str, ...]:
         """As `ignore`, for code that goes to a target: its own patterns come last."""
         return (*self.ignore, *_texts(table(self.target_node(target)).get("ignore")))

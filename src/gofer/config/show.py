@@ -38,7 +38,7 @@ def rows(settings: Settings) -> list[ShownSetting]:
     """
     node = settings.default_target_node
     shown = [ShownSetting("target", settings.default_target, node.place.origin), *_job_rows(settings)]
-    for section in ("targets", "target_groups", "stores", "folders", "dockers"):
+    for section in ("targets", "target_groups", "stores", "folders", "dockers", "snapshot"):
         shown += _node_rows(section, settings.section(section))
     shown += _imported_rows(settings)
     for section, values in (("include", settings.include), ("ignore", settings.ignore)):

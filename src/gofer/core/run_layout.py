@@ -4,6 +4,7 @@
     runs/<id>/outputs/
     runs/<id>/files/
     runs/<id>/copy-<n>/                         only while a command that uses other machines runs
+    code/<id>/                                  the code as plain files, where the settings ask for them
     runs/<id>/attempts/<n>/node-<k>/rank-<r>.log, setup.log, events.jsonl, exit.json, heartbeat.json,
                                     files.jsonl, log-times.jsonl
 
@@ -20,6 +21,7 @@ import re
 RUNS = "runs"
 SNAPSHOTS = "snapshots"
 PACKS = "packs"
+CODE = "code"
 
 EVENTS = "events.jsonl"
 EXIT = "exit.json"
@@ -50,6 +52,13 @@ def times_key(run_id: str) -> str:
     group.
     """
     return f"{RUNS}/{run_id}/file-times"
+
+
+def plain_code_key(run_id: str) -> str:
+    """The code as plain files, where the settings ask for them. All rows of a group share those of the
+    group.
+    """
+    return f"{CODE}/{run_id}"
 
 
 def shared_copy_key(run_id: str, attempt: int) -> str:

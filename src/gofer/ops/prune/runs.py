@@ -55,13 +55,14 @@ class RunsPlace:
         Empty folders of any age are included, since writers make the folders that they need again.
         """
         folders: dict[str, list[str]] = {}
-        for name in self._store.list_folders(names.RUNS):
-            folders.setdefault(split_row(name)[0], []).append(name)
+        for place in (names.RUNS, names.CODE):
+            for name in self._store.list_folders(place):
+                folders.setdefault(split_row(name)[0], []).append(f"{place}/{name}")
         found = []
         for owner, mine in folders.items():
             if owner in self._known or self._store.head(names.record_key(owner)) is not None:
                 continue
-            infos = [info for name in mine for info in self._store.list(names.run_key(name))]
+            infos = [info for name in mine for info in self._store.list(name)]
             at = max((info.modified for info in infos), default=bounds.unused_since)
             if not infos or at < bounds.unused_since:
                 found.append(self._item(REMAINS, owner, sum(info.size for info in infos), at))
@@ -82,6 +83,7 @@ class RunsPlace:
                 self._store.delete([names.record_key(item.name)])
                 for run_id in [item.name] if row is not None and row.kind == "run" else self._rows_of(item):
                     self._empty(names.run_key(run_id))
+                self._empty(names.plain_code_key(item.name))
                 if item.kind == REMAINS or ledger.remove(item.name):
                     gone.append(item)
         return gone
@@ -104,7 +106,8 @@ class RunsPlace:
         """
         found: dict[str, int] = {}
         few = len(self._rows) <= 16 and all(row.kind == "run" for row in self._rows.values())
-        for prefix in [names.run_key(one) for one in self._rows] if few else [names.RUNS]:
+        alone = [key(one) for one in self._rows for key in (names.run_key, names.plain_code_key)]
+        for prefix in alone if few else [names.RUNS, names.CODE]:
             for info in self._store.list(prefix):
                 owner = split_row(info.key.split("/")[1])[0]
                 found[owner] = found.get(owner, 0) + info.size

@@ -48,6 +48,7 @@ from gofer.ops.submission import (
     mapped_folders,
     own_launcher,
     packages,
+    plain_code,
     project_use,
     send,
     sent_code,
@@ -421,14 +422,7 @@ def _recorded(
     """
     for _ in range(5):
         record = _record(session, draft, new_run_id(time.time()), sent.snapshot, sent.origin)
-        if sent.times is not None:
-            session.store(draft.store).put(names.times_key(record.id), sent.times)
-        if sent.git is not None:
-            session.store(draft.store).put(names.git_key(record.id), sent.git)
-        if draft.stdin is not None:
-            session.store(draft.store).put(names.stdin_key(record.id), draft.stdin)
-        if draft.function is not None:
-            session.store(draft.store).put(names.function_key(record.id), draft.function)
+        _store_beside(session, draft, record.id, sent)
         backend.keep_secrets(record.id, private)
         rows = _rows(session, draft, record)
         tried_ids.append(record.id)
@@ -441,6 +435,22 @@ def _recorded(
             continue
         return record
     raise LedgerError("no free run id was found in five tries", hint="is the clock of this machine stopped?")
+
+
+def _store_beside(session: Session, draft: Draft, run_id: str, sent: SentCode) -> None:
+    """Write what a run needs besides its snapshot to its store."""
+    store = session.store(draft.store)
+    beside = {
+        names.times_key: sent.times,
+        names.git_key: sent.git,
+        names.stdin_key: draft.stdin,
+        names.function_key: draft.function,
+    }
+    for key_of, data in beside.items():
+        if data is not None:
+            store.put(key_of(run_id), data)
+    if sent.snapshot is not None and session.settings.has_plain_code:
+        plain_code.write(session, store, run_id, sent.snapshot, draft.code_folder)
 
 
 def _rows(session: Session, draft: Draft, record: RunRecord) -> list[RunRow]:
