@@ -27,5 +27,27 @@ install_programs() {
     cp "$programs" "$folder/programs.lock"
 }
 
+# Other versions of Python: what runs on nodes works from Python 3.8 on. Those under pyenv or on the path are used as
+# they are. uv downloads the others from a host that some networks do not reach; their tests fail then.
+install_pythons() {
+    local version
+    for version in 3.8 3.9 3.10 3.12 3.13; do
+        has_python "$version" ||
+            (step "install Python $version for the tests" "$folder/programs/bin/uv" python install --no-bin \
+                --install-dir "$folder/pythons" "$version") ||
+            echo "the tests that need Python $version will fail: install it with pyenv, or put it on the path" >&2
+    done
+    has_python 3.7 || has_python 3.6 ||
+        echo 'the tests of a Python that is too old will fail: `pyenv install 3.7` brings one' >&2
+}
+
+has_python() { # has_python VERSION
+    local found
+    compgen -G "${PYENV_ROOT:-/nonexistent}/versions/$1.*/bin/python3" >/dev/null && return
+    compgen -G "$folder/pythons/cpython-$1.*/bin/python3" >/dev/null && return
+    found=$(command -v "python$1") && [[ $found != */shims/* ]]
+}
+
 cmp -s "$lock" "$folder/lock" || install_servers
 cmp -s "$programs" "$folder/programs.lock" || install_programs
+install_pythons

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from clusters.errors import ClusterError, with_logs
+
+S = TypeVar("S")
 
 _HERE = Path(__file__).resolve().parent
 FIRST = str(_HERE / "first.py")
@@ -134,6 +137,29 @@ def find(folder: Path) -> dict[str, Cell]:
             name = argv[argv.index(FIRST) + 2]
             found[name] = Cell(folder, name, pid)
     return found
+
+
+def attached(site: S | None, folder: Path, control: str, missing: str) -> S:
+    """The site of a cluster that runs; ClusterError, by the words of `missing`, when the cell `control` of
+    its folder is not open.
+    """
+    if site is None or control not in find(folder.resolve()):
+        what, _, start = missing.partition(": ")
+        raise ClusterError(f"{what} in {folder}: {start}")
+    return site
+
+
+def remove(folder: Path, site: S | None, clear_groups: Callable[[S], None]) -> bool:
+    """End everything that ever started for this folder and remove it; whether there was anything.
+
+    `clear_groups` removes the control groups of a cluster whose site is known.
+    """
+    if not sweep(folder) and site is None:
+        return False
+    if site is not None:
+        clear_groups(site)
+        shutil.rmtree(folder)
+    return True
 
 
 def find_one(folder: Path, name: str) -> Cell:

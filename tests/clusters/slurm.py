@@ -7,7 +7,6 @@ cluster. With `namespaces` each node has its own network as well, and can be cut
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable
@@ -20,12 +19,14 @@ from clusters.cells import (
     Daemon,
     Setup,
     all_run,
+    attached,
     call,
     close,
     find,
     find_one,
     open_cell,
     open_wire,
+    remove,
     sweep,
 )
 from clusters.errors import ClusterError
@@ -226,21 +227,13 @@ def up(folder: Path, *, accounting: bool = False, namespaces: bool = False, tied
 def attach(folder: Path) -> Slurm:
     """The cluster that runs in `folder`; ClusterError when there is none."""
     site = read_site(folder.resolve())
-    if site is None or _CONTROL not in find(site.folder):
-        raise ClusterError(f"no Slurm runs in {folder}")
-    return Slurm(site)
+    return Slurm(attached(site, folder, _CONTROL, "no Slurm runs: `make slurm-up` starts one"))
 
 
 def down(folder: Path) -> bool:
     """End the cluster in `folder`, also one whose `up` crashed, and remove it; whether there was one."""
     folder = folder.resolve()
-    site = read_site(folder)
-    if not sweep(folder) and site is None:
-        return False
-    if site:
-        _clear_groups(site)
-        shutil.rmtree(folder)
-    return True
+    return remove(folder, read_site(folder), _clear_groups)
 
 
 def _clear_groups(site: Site) -> None:

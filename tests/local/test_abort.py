@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -232,19 +231,16 @@ def test_even_a_daemon_ends_with_its_agent_where_cgroups_are_allowed(home: Home)
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_daemons_end_with_an_abort_where_cgroups_are_not(nobody: Home) -> None:
     check_daemons_end_with_an_abort(nobody)
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_daemons_end_with_the_run_where_cgroups_are_not(nobody: Home) -> None:
     check_daemons_end_with_the_run(nobody)
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_processes_end_with_their_agent_where_cgroups_are_not(nobody: Home) -> None:
     check_processes_end_with_their_agent(nobody)
 

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from another_user import as_nobody
 from home import Done, Home
 
 TARGETS = """
@@ -150,7 +151,6 @@ def test_settings_that_cannot_be(home: Home, text: str, error: str, hint: str | 
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_a_home_that_cannot_be_written(home: Home) -> None:
     home.path.mkdir(mode=0o755)
     done = _as_nobody(home).gofer("submit", "--no-code", "true", status=None)
@@ -159,7 +159,6 @@ def test_a_home_that_cannot_be_written(home: Home) -> None:
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_a_code_folder_that_cannot_be_read(home: Home) -> None:
     (home.folder / "private").mkdir(mode=0o700)
     (home.folder / "private" / "file.py").touch()
@@ -177,9 +176,7 @@ def test_a_code_folder_that_cannot_be_read(home: Home) -> None:
 
 
 def _as_nobody(home: Home, *, readable: bool = True) -> Home:
-    caps = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"] if readable else []
-    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps]
-    return Home(home.root, prefix=words)
+    return Home(home.root, prefix=as_nobody(readable=readable))
 
 
 def _can_start(home: Home) -> bool:

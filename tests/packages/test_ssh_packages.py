@@ -53,8 +53,6 @@ def test_the_packages_of_the_code_are_installed_by_default(home: Home, ssh_hosts
 def test_the_oldest_python_runs_the_agent_that_builds(home: Home) -> None:
     """The agent's own Python is 3.8, which has no TOML parser, and it is the first in the run's PATH."""
     found = pythons("3.8")
-    if not found:
-        pytest.skip("this machine has no Python 3.8")
     home.configure(
         f"targets: {{box: {{kind: ssh, hosts: [hostb], gpus_per_node: 0, python: {found[0]}}}}}\n"
         f"target: box\njob: {{wheels: wheels, env: {{PATH: '{found[0].parent}:/usr/bin:/bin'}}}}\n"

@@ -177,17 +177,12 @@ def test_errors_say_what_mends_them(hostb: SshMachine, tmp_path: Path) -> None:
 
 def test_an_old_python_is_refused_by_its_version(hostb: SshMachine) -> None:
     old = pythons("3.6", "3.7")
-    if not old:
-        pytest.skip("this machine has no Python older than 3.8")
     with pytest.raises(Unreachable, match=r"has Python 3\.[67], but gofer needs 3.8"):
         other(hostb, "hosta", python=str(old[0])).files("~").find()
 
 
 def test_other_pythons_since_3_8_can_be_the_far_end(hostb: SshMachine) -> None:
-    found = pythons("3.8", "3.9", "3.10", "3.12", "3.13")
-    if not found:
-        pytest.skip("this machine has no Python but that of the boxes")
-    for python in found:
+    for python in pythons("3.8", "3.9", "3.10", "3.12", "3.13"):
         machine = other(hostb, "hosta", python=str(python))
         assert host_of(machine) == "hosta"
         machine.close()

@@ -59,6 +59,13 @@ Step = Fact | Question | Visit
 Setup = Generator[Step, Any, SetTarget]
 
 
+def visit(host: str, where: str) -> Generator[Step, Any, MachineDescription]:
+    """Visit a machine, this one without `host`, and say what it is; `where` is its name in messages."""
+    machine: MachineDescription = yield Visit(host or None)
+    yield Fact(where, f"answers as {machine.host}: {describe_hardware(machine)}")
+    return machine
+
+
 def check_python(machine: MachineDescription, what: str) -> dict[str, str]:
     """The option `python` of a target on this machine, empty where the default works. CheckFailed when the
     machine has no Python that gofer can use.

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gofer.cli.options import Flag
+import click
+
+from gofer.cli.options import Flag, filter_option, run_argument, target_option
 from gofer.cli.output.screen import confirmation_prompt, print_message
 from gofer.errors import UsageError
 from gofer.ops.runs.find import find_all, find_matching
@@ -26,6 +28,15 @@ _MOST_SHOWN = 10
 def yes_option() -> Flag:
     """`-y/--yes`, on every command that asks about the runs that a filter chose."""
     return Flag("-y --yes", "Do not ask before runs are changed")
+
+
+def run_arguments(filters: str) -> list[click.Parameter]:
+    """The arguments of a command that works on several runs; `filters` says what `--filter` does."""
+    return [
+        run_argument(many=True, required=False),
+        filter_option(f"{filters}, instead of RUN"),
+        target_option("Only look among the runs on this target"),
+    ]
 
 
 def choose_runs(

@@ -19,12 +19,14 @@ from clusters.cells import (
     Daemon,
     Setup,
     all_run,
+    attached,
     call,
     close,
     find,
     find_one,
     open_cell,
     open_wire,
+    remove,
     sweep,
 )
 from clusters.errors import ClusterError
@@ -259,21 +261,15 @@ def up(folder: Path, *, nodes: int = NODES, tied: bool = False) -> Kubernetes:
 def attach(folder: Path) -> Kubernetes:
     """The cluster that runs in `folder`; ClusterError when there is none."""
     site = read_site(folder.resolve())
-    if site is None or _CONTROL not in find(site.folder):
-        raise ClusterError(f"no Kubernetes cluster runs in {folder}: `make k8s-up` starts one")
-    return Kubernetes(site)
+    return Kubernetes(
+        attached(site, folder, _CONTROL, "no Kubernetes cluster runs: `make k8s-up` starts one")
+    )
 
 
 def down(folder: Path) -> bool:
     """End the cluster in `folder`, also one whose `up` crashed, and remove it; whether there was one."""
     folder = folder.resolve()
-    site = read_site(folder)
-    if not sweep(folder) and site is None:
-        return False
-    if site:
-        _clear_groups(Kubernetes(site))
-        shutil.rmtree(folder)
-    return True
+    return remove(folder, read_site(folder), lambda site: _clear_groups(Kubernetes(site)))
 
 
 def _clear_groups(cluster: Kubernetes) -> None:

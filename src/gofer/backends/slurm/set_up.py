@@ -11,9 +11,8 @@ from gofer.backends.target_setup import (
     SetTarget,
     Setup,
     Step,
-    Visit,
     check_python,
-    describe_hardware,
+    visit,
 )
 from gofer.errors import CheckFailed
 from gofer.text import count_nodes
@@ -27,9 +26,8 @@ def set_up(name: str, context: CheckContext) -> Setup:
     """Ask for the login node and what the site leaves open. CheckFailed for a machine without Slurm."""
     text = "login node for ssh: user@host (empty: this machine is a login node)"
     login: str = yield Question("login", text, default="", is_host=True)
-    machine: MachineDescription = yield Visit(login or None)
     where = login or "this machine"
-    yield Fact(where, f"answers as {machine.host}: {describe_hardware(machine)}")
+    machine = yield from visit(login, where)
     if not machine.partitions:
         has = "`sinfo` shows no partition" if machine.has_slurm else "there is no `sinfo`"
         raise CheckFailed(

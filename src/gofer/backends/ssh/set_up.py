@@ -9,14 +9,12 @@ from gofer.backends.target_setup import (
     Question,
     SetTarget,
     Setup,
-    Visit,
     check_python,
-    describe_hardware,
+    visit,
 )
 
 if TYPE_CHECKING:
     from gofer.backends.kind import CheckContext
-    from gofer.transport.describe_machine import MachineDescription
 
 
 def set_up(name: str, context: CheckContext) -> Setup:
@@ -26,8 +24,7 @@ def set_up(name: str, context: CheckContext) -> Setup:
     hosts = [host.strip() for host in answer.split(",") if host.strip()]
     options: dict[str, Any] = {"kind": "ssh", "hosts": hosts}
     for host in hosts:
-        machine: MachineDescription = yield Visit(host)
-        yield Fact(host, f"answers as {machine.host}: {describe_hardware(machine)}")
+        machine = yield from visit(host, host)
         options |= check_python(machine, host)
         if machine.partitions:
             yield Fact(host, "has Slurm: `--kind slurm` makes a target that uses its queue")

@@ -9,17 +9,14 @@ from gofer.cli.options import (
     Command,
     Flag,
     Option,
-    filter_option,
     json_option,
     quiet_option,
-    run_argument,
-    target_option,
 )
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, print_nothing, printable
 from gofer.cli.output.theme import themed
-from gofer.cli.run_choice import choose_runs, is_agreed, yes_option
+from gofer.cli.run_choice import choose_runs, is_agreed, run_arguments, yes_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.stop import abort
@@ -78,11 +75,9 @@ command = Command(
     "abort",
     run,
     [
-        run_argument(many=True, required=False),
-        filter_option("Stop the runs that match, instead of RUN"),
+        *run_arguments("Stop the runs that match"),
         Flag("--all", "Stop all runs that have not ended"),
         yes_option(),
-        target_option("Only look among the runs on this target"),
         Option(
             "--grace",
             "The time between SIGTERM and SIGKILL",

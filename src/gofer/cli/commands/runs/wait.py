@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any
 from gofer.cli.options import (
     Command,
     Option,
-    filter_option,
     json_option,
     quiet_option,
-    run_argument,
-    target_option,
 )
 from gofer.cli.output.describe import failed_row_line
 from gofer.cli.output.follow import SetupLines, print_still_running
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import print_message, printable
 from gofer.cli.output.theme import themed
-from gofer.cli.run_choice import choose_runs
+from gofer.cli.run_choice import choose_runs, run_arguments
 from gofer.errors import Interrupted
 from gofer.ops.runs.failures import exit_status, first_failed_row
 from gofer.ops.runs.live_status import LiveReport
@@ -73,9 +70,7 @@ command = Command(
     "wait",
     run,
     [
-        run_argument(many=True, required=False),
-        filter_option("Wait for the runs that match now, instead of RUN"),
-        target_option("Only look among the runs on this target"),
+        *run_arguments("Wait for the runs that match now"),
         Option(
             "--timeout",
             "Stop waiting after this time, for example `90s` or `2h`, with exit status 124",
