@@ -199,6 +199,7 @@ def test_the_page_names_every_variable() -> None:
         "GOFER_AZURE_PROFILE",
         "GOFER_HOME",
         "GOFER_WORK_DIR",
+        "GOFER_SEARCH_TIME",
         "GOFER_DEBUG",
     }
 
