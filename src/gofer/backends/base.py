@@ -63,13 +63,15 @@ class Waiting(NamedTuple):
     """Why a run waits: `why` in words that a person can act on ("" where the cluster does not say), and
     `ahead`, the number of runs before it where the number is known. `estimate` is when the cluster expects
     the run to start (seconds since the epoch). `parents` are running runs that have to end before this one
-    can start, and have themselves submitted runs that wait.
+    can start, and have themselves submitted runs that wait. `next` are complete command lines that help, the
+    most likely first.
     """
 
     why: str = ""
     ahead: int | None = None
     estimate: float | None = None
     parents: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
 
 
 class NodeFacts(NamedTuple):

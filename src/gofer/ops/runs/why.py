@@ -144,10 +144,15 @@ def why(session: Session, row: RunRow) -> Why:
     words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
     if child is not None:
         words = "; ".join(one for one in (words, explain_child(row, child)) if one)
-    steps = (*_against_deadlock(waiting, child), *next_steps(row, failure, cause))
+    helps = waiting.next if waiting else ()
+    steps = (*_against_deadlock(waiting, child), *helps, *next_steps(row, failure, cause))
     is_unsaid = failure is None and not end and row.state == State.FAILED
     service_end = _service_tail(session, row) if is_unsaid else ()
-    return Why(row, words, elapsed_s(row), waiting, life, failure, (), steps, service_end, end, durable)
+    return Why(row, words, elapsed_s(row), waiting, life, failure, (), _once(steps), service_end, end, durable)
+
+
+def _once(steps: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(steps))
 
 
 def _cause(

@@ -1,0 +1,1 @@
+"""Runs on a Kubernetes cluster: one Indexed Job for each run."""
