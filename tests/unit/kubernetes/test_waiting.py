@@ -116,8 +116,9 @@ def test_the_most_frequent_refusal_is_named_first() -> None:
     [
         (
             'Error creating: pods "r-0-x" is forbidden: exceeded quota: team, requested: '
-            "requests.nvidia.com/gpu=4,requests.memory=1Gi, used: requests.nvidia.com/gpu=8,requests.memory=2Gi, limited: "
-            "requests.nvidia.com/gpu=8,requests.memory=64Gi",
+            "requests.nvidia.com/gpu=4,requests.memory=1Gi, used: requests.nvidia.com/gpu=8,"
+            "requests.memory=2Gi, "
+            "limited: requests.nvidia.com/gpu=8,requests.memory=64Gi",
             "the quota `team` of the namespace is used up (GPUs: 8 of 8 used, a pod of the run asks for 4; "
             "memory: 2Gi of 64Gi used, a pod of the run asks for 1Gi); ask who owns it",
         ),
@@ -162,7 +163,15 @@ def test_what_an_autoscaler_does_is_added() -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("500m", 0.5), ("64Gi", 2.0**36), ("8", 8.0), ("1e3", 1000.0), ("2k", 2000.0), ("x", 0.0)],
+    [
+        ("500m", 0.5),
+        ("4Ki", 4096.0),
+        ("64Gi", 2.0**36),
+        ("8", 8.0),
+        ("1e3", 1000.0),
+        ("2k", 2000.0),
+        ("x", 0.0),
+    ],
 )
 def test_quantities(text: str, number: float) -> None:
     assert parse_quantity(text) == number

@@ -88,6 +88,7 @@ class Survey(NamedTuple):
     pods: Sequence[Json] = ()
     sees_all_pods: bool = True
     quotas: Sequence[Json] = ()
+    sees_quotas: bool = True
     queues: Sequence[Json] = ()
     gpu_resource: str = _NVIDIA
 
@@ -96,30 +97,24 @@ class Survey(NamedTuple):
         """Ask the cluster; two to five requests, and one more for each further 500 nodes or pods. What the
         credential may not read is left out. Errors are those of the client.
         """
-        nodes = _list_allowed(client, "/api/v1/nodes")
+        nodes = list_allowed(client, "/api/v1/nodes")
         pods, sees_all = _read_pods(client, namespace) if nodes is not None else ([], False)
-        return cls(
-            namespace,
-            nodes,
-            pods,
-            sees_all,
-            _list_allowed(client, f"/api/v1/namespaces/{namespace}/resourcequotas") or [],
-            read_queues(client, namespace),
-            gpu_resource,
-        )
+        quotas = list_allowed(client, f"/api/v1/namespaces/{namespace}/resourcequotas")
+        queues = read_queues(client, namespace)
+        return cls(namespace, nodes, pods, sees_all, quotas or [], quotas is not None, queues, gpu_resource)
 
 
 def read_queues(client: KubeClient, namespace: str) -> list[Json]:
     """The queues of Kueue in the namespace; empty on a cluster without Kueue."""
     for version in kueue.VERSIONS:
         path = f"/apis/{kueue.GROUP}/{version}/namespaces/{namespace}/localqueues"
-        found = _list_allowed(client, path)
+        found = list_allowed(client, path)
         if found is not None:
             return found
     return []
 
 
-def _list_allowed(client: KubeClient, path: str, query: Mapping[str, str] | None = None) -> list[Json] | None:
+def list_allowed(client: KubeClient, path: str, query: Mapping[str, str] | None = None) -> list[Json] | None:
     """The objects, in pages of 500; None where the credential may not list them, or the cluster has no such
     kind.
     """
@@ -143,10 +138,10 @@ def _list_allowed(client: KubeClient, path: str, query: Mapping[str, str] | None
 def _read_pods(client: KubeClient, namespace: str) -> tuple[list[Json], bool]:
     """The pods that hold part of a node, and whether they are those of all namespaces."""
     chosen = {"fieldSelector": "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"}
-    everywhere = _list_allowed(client, "/api/v1/pods", chosen)
+    everywhere = list_allowed(client, "/api/v1/pods", chosen)
     if everywhere is not None:
         return everywhere, True
-    return _list_allowed(client, f"/api/v1/namespaces/{namespace}/pods", chosen) or [], False
+    return list_allowed(client, f"/api/v1/namespaces/{namespace}/pods", chosen) or [], False
 
 
 def nodes_of(survey: Survey) -> list[NodeFacts] | None:

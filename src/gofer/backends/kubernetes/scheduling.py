@@ -244,7 +244,7 @@ _UNITS: Mapping[str, float] = {
     "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "": 1.0,
 }  # fmt: skip
-_QUANTITY = re.compile(r"([0-9.]+(?:[eE][+-]?\d+)?)([kMGTPm]?i?)")
+_QUANTITY = re.compile(r"([0-9.]+(?:[eE][+-]?\d+)?)([kKMGTPm]?i?)")
 
 
 def parse_quantity(text: object) -> float:

@@ -49,7 +49,7 @@ def explain(facts: WaitFacts, *, now: float, patience: Patience = USUAL_PATIENCE
         return None
     events = sorted(map(_read_event, facts.events), key=lambda event: event.at)
     found = _kueue(facts) or _without_pod(facts, events)
-    pod = _waiting_pod(job)
+    pod = waiting_pod(job)
     if found is None and pod is not None and not _failed_to_start(job):
         found = _of_pod(pod, facts, events, now)
     if found is None:
@@ -103,7 +103,7 @@ def _failed_to_start(job: JobFacts) -> bool:
     return any(pod.is_over and trouble_of(pod.ended) for pod in job.pods)
 
 
-def _waiting_pod(job: JobFacts) -> PodFacts | None:
+def waiting_pod(job: JobFacts) -> PodFacts | None:
     """The pod to explain: the one that is farthest from running."""
     alive = [pod for pod in job.pods if not pod.is_over and not pod.is_leaving]
     pending = [pod for pod in alive if not pod.node] or [pod for pod in alive if pod.waiting]

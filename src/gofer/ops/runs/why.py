@@ -148,7 +148,9 @@ def why(session: Session, row: RunRow) -> Why:
     steps = (*_against_deadlock(waiting, child), *helps, *next_steps(row, failure, cause))
     is_unsaid = failure is None and not end and row.state == State.FAILED
     service_end = _service_tail(session, row) if is_unsaid else ()
-    return Why(row, words, elapsed_s(row), waiting, life, failure, (), _once(steps), service_end, end, durable)
+    return Why(
+        row, words, elapsed_s(row), waiting, life, failure, (), _once(steps), service_end, end, durable
+    )
 
 
 def _once(steps: Sequence[str]) -> tuple[str, ...]:

@@ -102,6 +102,15 @@ def load(*, context: str = "", file: str = "", environ: Mapping[str, str] = os.e
     return _context(config, name)
 
 
+def list_contexts(*, file: str = "", environ: Mapping[str, str] = os.environ) -> tuple[list[str], str]:
+    """The names of all contexts, and the current one; "" for none. Both are empty without a kubeconfig.
+
+    Raises CheckFailed for a file that cannot be used.
+    """
+    config = _merged([path for path in _paths(file, environ) if path.exists()])
+    return list(config.contexts), config.current
+
+
 class _Config(NamedTuple):
     """The merged files. Each entry keeps the file that it comes from."""
 
