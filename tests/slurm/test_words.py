@@ -147,3 +147,8 @@ def test_an_estimate_a_year_away_is_left_out(days: float, is_shown: bool) -> Non
 
 def test_a_job_that_slurm_has_not_considered_has_no_code() -> None:
     assert explain("None") == explain("(None)") == "Slurm has not considered it yet"
+
+
+def test_a_job_whose_nodes_are_being_prepared_waits_for_nothing_else() -> None:
+    job = QueuedJob("7", "CONFIGURING", "None", "gpu", None, 0.0, 1.0, 0)
+    assert waiting(job, 5.0) is None

@@ -188,7 +188,10 @@ def waiting(job: QueuedJob, now: float) -> Waiting | None:
     Slurm takes a year for the length of jobs without a time limit, so an estimate that is nearly as far away
     says nothing and is left out.
     """
-    if meaning_of(job.state).state not in (State.QUEUED, State.PAUSED, State.STARTING):
+    state = meaning_of(job.state).state
+    if state not in (State.QUEUED, State.PAUSED, State.STARTING):
+        return None
+    if state == State.STARTING and job.reason.strip("()") in ("", _NO_REASON):
         return None
     is_known = job.estimate is not None and job.estimate - now < _FARTHEST_S
     return Waiting(explain(job.reason), job.ahead, job.estimate if is_known else None)

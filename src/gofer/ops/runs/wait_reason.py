@@ -41,6 +41,18 @@ def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Wait
     return found if found is not None and found.why else Waiting(_plain(row))
 
 
+def not_starting_for(session: Session, row: RunRow) -> Waiting | None:
+    """What the cluster says of a run that it has given nodes to and that no node has begun, such as an image
+    that cannot be pulled; None where the cluster says nothing. Blocks.
+    """
+    try:
+        with activity(f"asking `{row.target}` why {row.short_id} does not start"):
+            found = session.backend_of(row).waiting(_reference(row))
+    except GoferError:
+        return None
+    return found if found is not None and found.why else None
+
+
 def _reference(row: RunRow) -> RunRef:
     return RunRef(row.id, row.group_id, row.row_index)
 

@@ -1,6 +1,7 @@
 """Explain why a run waits, what a running run does, why a run ended, and what to type next.
 
-The answer comes from the ledger and the run's folder. Only about a waiting run, the cluster is called.
+The answer comes from the ledger and the run's folder. Only about a run that waits, or that no node has begun,
+the cluster is called.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import explain, find_first_failure, signal_of
 from gofer.ops.runs.node_reports import node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
-from gofer.ops.runs.wait_reason import WAITING, waiting_for
+from gofer.ops.runs.wait_reason import WAITING, not_starting_for, waiting_for
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.text import format_time, quote_command
@@ -132,6 +133,7 @@ def why(session: Session, row: RunRow) -> Why:
             else:
                 life, words = _life_signs(folder), progress(folder, row)
                 child = blocked_child(session, row)
+                waiting = _not_started(session, row, folder)
             durable = last_durable(folder, row)
         words = waiting.why if waiting else explain(row, record, failure) or words
     except StoreError as error:
@@ -144,8 +146,7 @@ def why(session: Session, row: RunRow) -> Why:
     words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
     if child is not None:
         words = "; ".join(one for one in (words, explain_child(row, child)) if one)
-    helps = waiting.next if waiting else ()
-    steps = (*_against_deadlock(waiting, child), *helps, *next_steps(row, failure, cause))
+    steps = (*_against_waiting(waiting, child), *next_steps(row, failure, cause))
     is_unsaid = failure is None and not end and row.state == State.FAILED
     service_end = _service_tail(session, row) if is_unsaid else ()
     return Why(
@@ -270,10 +271,20 @@ def _first_failure(session: Session, row: RunRow) -> tuple[RunFolder | None, Fir
         return None, None
 
 
-def _against_deadlock(waiting: Waiting | None, child: RunRow | None) -> tuple[str, ...]:
+def _against_waiting(waiting: Waiting | None, child: RunRow | None) -> tuple[str, ...]:
+    """What ends a deadlock with other runs, then what helps by the word of the cluster."""
     if child is not None:
         return (f"gofer abort {child.short_id}",)
-    return tuple(f"gofer abort {short_id(run)}" for run in waiting.parents) if waiting else ()
+    if waiting is None:
+        return ()
+    return (*(f"gofer abort {short_id(run)}" for run in waiting.parents), *waiting.next)
+
+
+def _not_started(session: Session, row: RunRow, folder: RunFolder) -> Waiting | None:
+    """Why no node has begun a run that the cluster has given nodes to; None for any other run."""
+    if row.state != State.STARTING or folder.attempts:
+        return None
+    return not_starting_for(session, row)
 
 
 def next_steps(row: RunRow, failure: FirstFailure | None, cause: Cause | None = None) -> tuple[str, ...]:

@@ -51,7 +51,9 @@ def _print(found: list[Check]) -> None:
     sys.stdout.write(render(columns, cells, fit=screen_width(), colour=has_colours(sys.stdout)))
     for check in found:
         if check.status != "ok" and check.hint:
-            print_message(f"hint: {check.name}: {check.hint}")
+            # A hint may end with lines to copy, such as a document for `kubectl apply`.
+            for line in f"hint: {check.name}: {check.hint}".splitlines():
+                print_message(line)
 
 
 command = Command(
