@@ -58,7 +58,7 @@ def until_said(k8s: Kubernetes, name: str, words: str) -> Waiting:
         said.extend([found] if found else [])
         return found is not None and words in found.why
 
-    k8s.until(shows, f"the words `{words}`, after {said[-1:]}")
+    k8s.until(shows, f"the words `{words}`")
     return said[-1]
 
 
@@ -112,7 +112,8 @@ def test_why_a_job_waits_for_a_taint(k8s: Kubernetes) -> None:
     k8s.kubectl("taint", "nodes", "--all", "sku=gpu:NoSchedule")
     try:
         pods.submit(k8s, pods.job("kept-away", _SLEEP))
-        found = until_said(k8s, "kept-away", "each of the 3 nodes has the taint `sku=gpu`")
+        words = "3 nodes have the taint `sku=gpu`, which the run does not tolerate"
+        found = until_said(k8s, "kept-away", words)
         assert "`tolerations:` of the target" in found.why
     finally:
         k8s.kubectl("taint", "nodes", "--all", "sku-")

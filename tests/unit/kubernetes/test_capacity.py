@@ -12,6 +12,7 @@ from gofer.backends.kubernetes.capacity import (
     Survey,
     check_fit,
     describe,
+    explain_taints,
     find_misfit,
     find_quota_misfit,
     nodes_of,
@@ -139,6 +140,23 @@ def test_a_taint_keeps_a_pod_away_unless_it_is_tolerated_or_passes() -> None:
         {"key": "x", "effect": "PreferNoSchedule"},
     ]
     assert find_misfit([node("a", taints=passing)], shape(8), 1) is None
+
+
+def test_the_taints_that_keep_a_pod_away() -> None:
+    def tainted(key: str, value: str = "") -> dict[str, Any]:
+        return node("n", taints=[{"key": key, "value": value, "effect": "NoSchedule"}])
+
+    nodes = [
+        tainted("sku", "gpu"),
+        tainted("sku", "gpu"),
+        tainted("node.kubernetes.io/unreachable"),
+        node("free"),
+    ]
+    assert explain_taints(nodes, []) == [
+        "2 nodes have the taint `sku=gpu`, which the run does not tolerate",
+        "1 node is not answering",
+    ]
+    assert explain_taints(nodes, [{"operator": "Exists"}]) == []
 
 
 @pytest.mark.parametrize(

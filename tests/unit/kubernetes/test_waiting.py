@@ -91,6 +91,9 @@ MESSAGES = {
     "0/1 nodes are available: 1 cannot allocate all claims.": (
         "of 1 node, 1 node has not the free devices that the run asks for"
     ),
+    "0/3 nodes are available: 3 node(s) had untolerated taint(s).": (
+        "each of the 3 nodes has a taint that the run does not tolerate"
+    ),
     "0/3 nodes are available: 3 Marvellous.": "each of the 3 nodes reports `Marvellous`",
     "0/3 nodes are available.": "Kubernetes reports: 0/3 nodes are available.",
     "no nodes available to schedule pods": "the cluster has no nodes now",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gofer.backends.base import NodeFacts
 from gofer.backends.kubernetes import kueue
 from gofer.backends.kubernetes.job_facts import conditions_of
-from gofer.backends.kubernetes.scheduling import name_resource, parse_quantity
+from gofer.backends.kubernetes.scheduling import explain_taint, name_resource, parse_quantity, plural_words
 from gofer.errors import CheckFailed
 from gofer.text import count_nodes, format_size, quote_word
 from gofer.transport.kubernetes.client import KubeApiError
@@ -241,16 +241,12 @@ def find_misfit(nodes: Sequence[Json], shape: PodShape, count: int) -> str | Non
             room += _room_for(node, shape)
     if room >= count:
         return None
-    said = ", ".join(f"{count_nodes(of)} {_plural(words, of)}" for words, of in reasons.most_common(4))
+    said = ", ".join(f"{count_nodes(of)} {plural_words(words, of)}" for words, of in reasons.most_common(4))
     if not room:
         return f"its pods fit on none of the {count_nodes(len(nodes))}{f': {said}' if said else ''}"
     return (
         f"only {room} of its {count} pods fit on the {count_nodes(len(nodes))}{f': {said}' if said else ''}"
     )
-
-
-def _plural(words: str, number: int) -> str:
-    return words.replace("has ", "have ", 1) if number != 1 else words
 
 
 def find_quota_misfit(quotas: Sequence[Json], shape: PodShape, count: int) -> str | None:
@@ -313,6 +309,17 @@ def _strange_taints(node: Json, shape: PodShape) -> Iterator[str]:
             continue
         if not any(tolerates(one, taint) for one in shape.tolerations):
             yield f"{key}={value}" if value else key
+
+
+def explain_taints(nodes: Iterable[Json], tolerations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What keeps a pod with these tolerations away from the nodes, the most frequent first."""
+    found: Counter[str] = Counter()
+    for node in nodes:
+        for taint in (node.get("spec") or {}).get("taints") or ():
+            if taint.get("effect") in _FORBIDDING and not any(tolerates(one, taint) for one in tolerations):
+                found[explain_taint(str(taint.get("key") or ""), str(taint.get("value") or ""))[0]] += 1
+                break
+    return [f"{count_nodes(number)} {plural_words(words, number)}" for words, number in found.most_common()]
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:

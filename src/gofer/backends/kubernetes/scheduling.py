@@ -108,7 +108,7 @@ def explain_scheduling(message: str) -> str:
     total, found = parsed
     if len(found) == 1 and found[0].nodes == total and total > 1:
         return _explain_all(total, found[0], message)
-    said = [f"{count_nodes(one.nodes)} {_plural(one.words, one.nodes)}" for one in found]
+    said = [f"{count_nodes(one.nodes)} {plural_words(one.words, one.nodes)}" for one in found]
     return f"of {count_nodes(total)}, " + " and ".join(
         [*([", ".join(said[:-1])] if said[1:] else []), said[-1]]
     )
@@ -190,14 +190,17 @@ def _explain(reason: str) -> tuple[str, str]:
         )
     taint = _TAINT.search(reason)
     if taint:
-        return _explain_taint(taint[1].strip(), taint[2].strip())
+        return explain_taint(taint[1].strip(), taint[2].strip())
+    if "untolerated taint" in reason:  # since 1.34 without the taint
+        return "has a taint that the run does not tolerate", "taint"
     for part, words in _OTHER:
         if part in reason:
             return words, "labels" if "labels" in words else "node" if "closed" in words else "other"
     return f"reports `{reason}`", "other"
 
 
-def _explain_taint(key: str, value: str) -> tuple[str, str]:
+def explain_taint(key: str, value: str) -> tuple[str, str]:
+    """The words for a node with this taint, and the kind of refusal."""
     if key in _STATES_OF_NODES:
         return f"is {_STATES_OF_NODES[key]}", "node"
     shown = f"{key}={value}" if value else key
@@ -216,7 +219,8 @@ _PLURALS: Sequence[tuple[str, str]] = (
 )
 
 
-def _plural(words: str, count: int) -> str:
+def plural_words(words: str, count: int) -> str:
+    """`has no GPUs` as `have no GPUs` for several nodes."""
     if count == 1:
         return words
     return next((many + words[len(one) :] for one, many in _PLURALS if words.startswith(one)), words)

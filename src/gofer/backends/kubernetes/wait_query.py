@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gofer.backends.kubernetes import kueue
-from gofer.backends.kubernetes.capacity import list_allowed, name_of
-from gofer.backends.kubernetes.job_facts import JOB_LABEL, JobFacts, read_job
+from gofer.backends.kubernetes.capacity import explain_taints, list_allowed, name_of
+from gofer.backends.kubernetes.job_facts import JOB_LABEL, JobFacts, PodFacts, read_job
+from gofer.backends.kubernetes.scheduling import kinds_of
 from gofer.backends.kubernetes.waiting import WaitFacts, waiting_pod
 from gofer.transport.kubernetes.client import KubeApiError
 
@@ -18,7 +19,7 @@ Json = Mapping[str, Any]
 
 
 def read_wait_facts(client: KubeClient, namespace: str, name: str, *, target: str) -> WaitFacts | None:
-    """What the cluster says of the Job `name`, in three to five requests; None when it has no such Job.
+    """What the cluster says of the Job `name`, in three to six requests; None when it has no such Job.
 
     What the credential may not read is left out. Errors are those of the client.
     """
@@ -35,22 +36,27 @@ def read_wait_facts(client: KubeClient, namespace: str, name: str, *, target: st
     workloads = _read_workloads(client, namespace) if facts.is_suspended and facts.queue else []
     own = next((one for one in workloads if _is_of(one, facts.uid)), None)
     ahead = None if own is None else kueue.count_ahead(workloads, name_of(own))
-    return WaitFacts(facts, _read_events(client, namespace, facts, pods or ()), own, ahead, target)
-
-
-def _read_events(client: KubeClient, namespace: str, facts: JobFacts, pods: Sequence[Json]) -> list[Json]:
-    """The events of the Job, and of the pod that waits."""
     pod = waiting_pod(facts)
-    uids = [facts.uid]
-    uids += [
-        str((one.get("metadata") or {}).get("uid"))
-        for one in pods
-        if pod is not None and name_of(one) == pod.name
-    ]
+    raw: Json = next((one for one in pods or () if pod is not None and name_of(one) == pod.name), {})
+    taints = _read_taints(client, pod, raw)
+    return WaitFacts(facts, _read_events(client, namespace, facts, raw), own, ahead, target, taints)
+
+
+def _read_taints(client: KubeClient, pod: PodFacts | None, raw: Json) -> list[str]:
+    """What the taints of the nodes are, for a pod that they keep away. The scheduler itself does not say."""
+    if pod is None or "taint" not in kinds_of(pod.words):
+        return []
+    nodes = list_allowed(client, "/api/v1/nodes") or ()
+    return explain_taints(nodes, (raw.get("spec") or {}).get("tolerations") or ())
+
+
+def _read_events(client: KubeClient, namespace: str, facts: JobFacts, pod: Json) -> list[Json]:
+    """The events of the Job, and of the pod that waits."""
     found: list[Json] = []
-    for uid in uids:
-        chosen = {"fieldSelector": f"involvedObject.uid={uid}"}
-        found += list_allowed(client, f"/api/v1/namespaces/{namespace}/events", chosen) or ()
+    for uid in (facts.uid, (pod.get("metadata") or {}).get("uid")):
+        if uid:
+            chosen = {"fieldSelector": f"involvedObject.uid={uid}"}
+            found += list_allowed(client, f"/api/v1/namespaces/{namespace}/events", chosen) or ()
     return found
 
 

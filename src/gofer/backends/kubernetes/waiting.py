@@ -22,7 +22,8 @@ Json = Mapping[str, Any]
 
 class WaitFacts(NamedTuple):
     """What the cluster says of a run that waits. `events` are those of the Job and of its pods. `workload` is
-    Kueue's, `ahead` how many runs come first in its queue. `target` is the name of the target.
+    Kueue's, `ahead` how many runs come first in its queue. `target` is the name of the target. `taints` says
+    which taints keep its pod away, where the nodes may be listed.
     """
 
     job: JobFacts
@@ -30,6 +31,7 @@ class WaitFacts(NamedTuple):
     workload: Json | None = None
     ahead: int | None = None
     target: str = ""
+    taints: Sequence[str] = ()
 
 
 class _Event(NamedTuple):
@@ -131,6 +133,8 @@ def _unscheduled(pod: PodFacts, facts: WaitFacts, events: Sequence[_Event], now:
         return Waiting(f"{words}; a scheduler that the target names may not run", next=_show(target))
     words = scheduling.explain_scheduling(pod.words)
     kinds = scheduling.kinds_of(pod.words)
+    if facts.taints:
+        words += f"; {', '.join(facts.taints)}"
     if "taint" in kinds:
         words += "; `tolerations:` of the target lets a run use nodes with a taint"
     if "labels" in kinds:
