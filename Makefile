@@ -144,6 +144,7 @@ k8s-build: ready ## build the programs of the test cluster k8s, once for this us
 .PHONY: k8s-up
 k8s-up: ready ## start a real Kubernetes in .clusters/k8s; ARGS="--nodes 5 --simulated 1000 --kueue"
 	@bash scripts/apt-packages.sh
+	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(PY) -m clusters k8s up $(ARGS)
 
 .PHONY: k8s-down

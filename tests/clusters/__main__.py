@@ -13,11 +13,12 @@ from clusters import slurm, ssh
 from clusters.errors import ClusterError
 from clusters.k8s import cluster as k8s
 from clusters.k8s.faults import FAULTS, heal
-from clusters.k8s.images import image_store
+from clusters.k8s.images import PYTHON, image_store
 from clusters.k8s.kueue import kueue, start_kueue
 from clusters.k8s.programs import programs
 from clusters.k8s.simulated_nodes import add_simulated_nodes, kwok
 from clusters.k8s.steps import step
+from clusters.k8s.store import ACCOUNT, KEY, create_container, endpoint
 from clusters.ssh_conf import NOISY, Noise
 from clusters.trial_project import exports_text, lines_to_type, write_project
 
@@ -41,6 +42,14 @@ targets:
   pool: {kind: ssh, hosts: [hosta, hostb]}
 """
 _TARGETS_OF_SSH = "its gofer.yaml has the targets box (hostb, behind hosta), pool (both)"
+_K8S_SETTINGS = """\
+target: lab
+targets:
+  lab: {{kind: kubernetes, kubeconfig: {kubeconfig}, image: "{image}", gpus_per_node: 4, store: lab}}
+stores:
+  lab: {{url: az://gofer/lab, account: {account}, endpoint: "{endpoint}", key: "${{env:LAB_STORE_KEY}}"}}
+"""
+_TARGETS_OF_K8S = "its gofer.yaml has the target lab"
 _SLURM_OVER_SSH = "  lab: {kind: slurm, login: login, partition: gpu, gpus_per_node: 4}\n"
 
 
@@ -161,15 +170,20 @@ def _k8s_up(given: argparse.Namespace) -> None:
     if given.kueue:
         with step("start Kueue"):
             start_kueue(running)
-    _k8s_env(given)
-    print("# try: kubectl get nodes")
+    print("# `kubectl get nodes` works after the first line, too")
+    create_container(running, "gofer")
+    settings = _K8S_SETTINGS.format(
+        kubeconfig=running.site.kubeconfig, image=PYTHON, account=ACCOUNT, endpoint=endpoint(running)
+    )
+    exports = exports_text({**running.exports, "LAB_STORE_KEY": KEY}, running.path)
+    write_project(running.folder, exports, settings)
+    lines = ("gofer list nodes", "gofer -n 8 submit -f python3 train.py", "gofer q last")
+    print(lines_to_type(running.folder, _TARGETS_OF_K8S, *lines), end="")
 
 
 def _k8s_env(given: argparse.Namespace) -> None:
     running = k8s.attach(given.dir)
-    for name, value in running.exports.items():
-        print(f"export {name}={shlex.quote(value)}")
-    print(f"export PATH={shlex.quote(str(running.path))}:$PATH")
+    print(exports_text(running.exports, running.path), end="")
 
 
 def _k8s_fault(given: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import pytest
 import gofer
 from gofer.backends import registry
 
-KINDS = ("azureml", "local", "slurm", "ssh")
+KINDS = ("azureml", "kubernetes", "local", "slurm", "ssh")
 SOURCE = Path(gofer.__file__).parent
 # `gofer submit ssh` holds a node for shells: there, `ssh` is a command, not a kind.
 OTHER_MEANINGS = [("cli/commands/runs/submit.py", "ssh")]

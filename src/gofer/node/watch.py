@@ -18,6 +18,20 @@ STOP_NOW = signal.SIGRTMIN + 3
 STOP_FOR_PEER = signal.SIGRTMIN + 4
 REQUESTS = (STOP, STOP_PATIENTLY, STOP_NOW, STOP_FOR_PEER, signal.SIGTERM)
 
+
+def stop_self(grace_s: float | None) -> None:
+    """Let this agent stop its ranks; a signal handler may call this. `grace_s` is None for the grace of the
+    run. SIGALRM must send STOP_NOW to this process.
+    """
+    if grace_s is None:
+        os.kill(os.getpid(), STOP)
+    elif grace_s == 0.0:
+        os.kill(os.getpid(), STOP_NOW)
+    else:
+        signal.setitimer(signal.ITIMER_REAL, grace_s)
+        os.kill(os.getpid(), STOP_PATIENTLY)
+
+
 _FORWARDED = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 _GROUP_CHECK_S = 0.05
 _KILL_AGAIN_S = 1.0

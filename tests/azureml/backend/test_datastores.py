@@ -21,7 +21,7 @@ _CODE = """
 from gofer.objects.azure_auth import utc
 from gofer.backends.azureml.datastores import Datastores
 from gofer.backends.azureml.names import DATASTORES_API
-from gofer.backends.azureml.notes import KnownResources
+from gofer.backends.run_notes import KnownResources
 from gofer.backends.azureml.service import Service
 from gofer.backends.kind import BlobPlace
 import tempfile

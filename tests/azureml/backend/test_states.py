@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gofer.backends.azureml.notes import RunNote
 from gofer.backends.azureml.status import AzureStatus, error_of, from_job, meaning_of, reason_of, stamp, trim
 from gofer.backends.base import RunRef
 from gofer.backends.polling import ClusterAnswer
+from gofer.backends.run_notes import RunNote
 from gofer.core.states import Reason, State
 
 RUN = "r261116-091233-k9qd4x"

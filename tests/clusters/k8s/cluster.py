@@ -47,6 +47,7 @@ from clusters.k8s.processes import kill
 from clusters.k8s.programs import programs
 from clusters.k8s.site import API_PORT, Site, plan_site, read_site, write_site
 from clusters.k8s.steps import step
+from clusters.k8s.store import start_store, store_answers
 from clusters.line import Line, Place, open_line
 from clusters.network import make_switch, plug_in_caller
 from clusters.waiting import TIMEOUT_S, until
@@ -194,7 +195,8 @@ class Kubernetes:
         What a node said before its last start or its last fault does not count.
         """
         found = {}
-        listed = json.loads(self.kubectl("get", "nodes", *self.nodes, "--ignore-not-found", "-o", "json"))
+        text = self.kubectl("get", "nodes", *self.nodes, "--ignore-not-found", "-o", "json")
+        listed = json.loads(text or '{"items": []}')  # kubectl prints nothing while there are no nodes
         for document in listed.get("items", [listed]):
             status, name = document["status"], document["metadata"]["name"]
             ready = {one["type"]: one for one in status.get("conditions", ())}.get("Ready", {})
@@ -288,6 +290,9 @@ def _start(cluster: Kubernetes, nodes: int) -> None:
     with step("start etcd and the API server"):
         daemons = [cluster.start_part(name) for name in _BEFORE_API]
         cluster.until(lambda: all_run(daemons) and cluster.answers(), "the API server")
+    with step("start a store"):
+        stored = start_store(cluster)
+        cluster.until(lambda: all_run([stored]) and store_answers(cluster), "the store")
     with step("start the controller manager and the scheduler"):
         daemons += [cluster.start_part(name) for name in PARTS if name not in _BEFORE_API]
         cluster.until(

@@ -13,11 +13,11 @@ from gofer.backends.azureml import names
 from gofer.backends.azureml.handoff import HandoffStore
 from gofer.backends.azureml.logs import Logs
 from gofer.backends.azureml.names import Workspace
-from gofer.backends.azureml.notes import KnownResources, RunNotes
 from gofer.backends.azureml.options import AzureOptions
 from gofer.backends.azureml.service import Service
 from gofer.backends.kind import BackendContext, BlobPlace
 from gofer.backends.polling import Polling
+from gofer.backends.run_notes import KnownResources, RunNotes
 from gofer.config.redact import remember
 from gofer.transport.azure.arm import Arm
 from gofer.transport.azure.cloud import find_cloud, in_cloud

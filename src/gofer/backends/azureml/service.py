@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
-from gofer.backends.azureml.notes import KnownResources
+from gofer.backends.run_notes import KnownResources
 from gofer.core.parallel import parallel_map
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.transport.azure.arm import Arm, Json

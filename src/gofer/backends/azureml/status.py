@@ -8,11 +8,11 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gofer.backends.azureml.notes import RunNote
 from gofer.backends.azureml.plan import TAG
 from gofer.backends.azureml.service import Service, each
 from gofer.backends.base import RunRef
 from gofer.backends.polling import ClusterAnswer
+from gofer.backends.run_notes import RunNote
 from gofer.backends.scheduled import forgotten
 from gofer.core.states import Reason, State
 from gofer.errors import GoferError

@@ -13,10 +13,10 @@ from gofer.backends.azureml import environments
 from gofer.backends.azureml.datastores import Datastores
 from gofer.backends.azureml.environments import Environment
 from gofer.backends.azureml.handoff import HandoffStore
-from gofer.backends.azureml.notes import RunNotes
 from gofer.backends.azureml.plan import AzurePlan
 from gofer.backends.azureml.service import Service, each
 from gofer.backends.kind import BlobPlace
+from gofer.backends.run_notes import RunNotes
 from gofer.core.secrets.run_secrets import NOTHING, RunSecrets
 from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.transport.azure.problems import Answered, RequestRejected, ResourceNotFound

@@ -23,6 +23,7 @@ from gofer.node.rendezvous.peer_messages import PeerMessages, Terminated, patien
 from gofer.node.service.attempt_runner import AttemptContext, AttemptRunner, NodeContext
 from gofer.node.service.runner import TERMINATED
 from gofer.node.service.share import NodeShare
+from gofer.node.service.stop_order import STOPPED, StopOrder
 from gofer.node.service.termination import Termination
 from gofer.node.watch import Watch
 from gofer.objects.facts import ObjectsError
@@ -44,9 +45,11 @@ class AttemptLoop:
         self.request = request
         self._watch = Watch(-1, lambda: None, at_work=True)
         grace_s = float(request.grace_s)
-        most_s = share.most_grace_s
-        self._termination = Termination(grace_s if most_s is None else min(grace_s, most_s), self._watch)
-        self._messages = PeerMessages(private.store or {}, share.request_id, share.run_id, share.row)
+        most_s, place = share.most_grace_s, (private.store or {}, share.request_id, share.run_id, share.row)
+        self._order = StopOrder(*place) if share.replaces_nodes else None
+        grace_s = grace_s if most_s is None else min(grace_s, most_s)
+        self._termination = Termination(grace_s, self._watch, self._order)
+        self._messages = PeerMessages(*place)
         self._rendezvous = ObjectRendezvous(
             self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
         )
@@ -90,6 +93,8 @@ class AttemptLoop:
     def _lead(self) -> int:
         history = patiently(self._history, self._wait)
         before = _unwritten_end(self.request, history)
+        if before is None and self._order is not None and self._order.read() is not None:
+            before = STOPPED._replace(ended_at=time.time())
         if before is not None:
             return self._close(before, history)
         while True:

@@ -10,7 +10,7 @@ from typing import Any
 
 from gofer.node.slurm.handoff import Handoff
 from gofer.node.slurm.rendezvous import SlurmRendezvous
-from gofer.node.watch import STOP, STOP_FOR_PEER, STOP_NOW, STOP_PATIENTLY
+from gofer.node.watch import STOP_FOR_PEER, STOP_NOW, stop_self
 
 # How much of Slurm's own grace is reserved for writing the exit record.
 _RECORD_S = 1.5
@@ -41,18 +41,9 @@ class SlurmTermination:
     def _on_term(self, number: int, frame: object) -> None:
         order = self._handoff.stop_order(self._row)
         if order is not None:
-            self._stop(order["grace_s"])
+            stop_self(order["grace_s"])
         elif self._rendezvous.watch() is not None:
             os.kill(os.getpid(), STOP_FOR_PEER)
         else:
             signal.setitimer(signal.ITIMER_REAL, max(0.2, self._kill_wait_s - _RECORD_S))
             self._as_shutdown(number, frame)
-
-    def _stop(self, grace_s: float | None) -> None:
-        if grace_s is None:
-            os.kill(os.getpid(), STOP)
-        elif grace_s == 0.0:
-            os.kill(os.getpid(), STOP_NOW)
-        else:
-            signal.setitimer(signal.ITIMER_REAL, grace_s)
-            os.kill(os.getpid(), STOP_PATIENTLY)

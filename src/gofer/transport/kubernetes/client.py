@@ -29,6 +29,7 @@ _POLICY = Policy(tries=6, first_s=0.2, most_s=5.0, patience_s=30.0)
 # Answers that this module reads itself. 401 is left out: the credential is renewed. 429 and 5xx are retried.
 _EXPLAINED = (*(status for status in range(400, 500) if status not in (401, 408, 429)), 501, 505)
 _WATCH_S = 50
+_PAGE = "500"
 _SILENCE_S = 24 * 3600.0
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -74,6 +75,17 @@ class KubeClient:
         headers = {"Accept": accept} if accept else {}
         return self._call(HttpRequest("GET", path, query, {**_JSON, **headers}, fine=_EXPLAINED))
 
+    def list_all(self, path: str, selector: str = "") -> Iterator[dict[str, Any]]:
+        """All objects of the collection at `path` whose labels match, by pages of one consistent list."""
+        query = {"limit": _PAGE, **({"labelSelector": selector} if selector else {})}
+        while True:
+            page = self.get(path, query)
+            yield from page.get("items") or ()
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return
+            query["continue"] = str(token)
+
     def create(self, path: str, body: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object in the collection at `path`. With `dry_run`, check it only."""
         query = {"fieldManager": "gofer", "fieldValidation": "Strict"}
@@ -97,6 +109,11 @@ class KubeClient:
                 return False
             raise
         return True
+
+    def delete_all(self, path: str, selector: str, *, grace_s: int | None = None) -> None:
+        """Delete the objects of the collection at `path` whose labels match. Idempotent."""
+        options: dict[str, Any] = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
+        self._send("DELETE", path, options, {"labelSelector": selector}, "application/json")
 
     def watch(self, path: str, version: str, query: Mapping[str, str] = _NOTHING) -> Iterator[WatchEvent]:
         """The changes of a collection after `version`, until the server ends the watch, within a minute.

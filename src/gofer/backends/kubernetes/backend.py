@@ -1,0 +1,138 @@
+"""The Kubernetes backend: implements the backend contract for one namespace of one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import cast
+
+from gofer.backends.base import KeptPlace, Plan, RunRef
+from gofer.backends.kind import BackendContext
+from gofer.backends.kubernetes import names
+from gofer.backends.kubernetes.checks_at_submit import check_pod, nodes_with_gpus
+from gofer.backends.kubernetes.connection import KubernetesConnection
+from gofer.backends.kubernetes.job_facts import JobFacts
+from gofer.backends.kubernetes.options import KubernetesOptions, capabilities
+from gofer.backends.kubernetes.plan import KubernetesPlan, KubernetesPlanInput, make_plan, needs_of
+from gofer.backends.kubernetes.prune import KubernetesPlace
+from gofer.backends.kubernetes.start_troubles import Patience
+from gofer.backends.kubernetes.status import JobQuestion, KubernetesStatus
+from gofer.backends.kubernetes.stop import Stopper
+from gofer.backends.kubernetes.submit import KubernetesSubmitter
+from gofer.backends.polling import Rows
+from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
+from gofer.core.secrets import run_secrets
+from gofer.errors import CheckFailed, GoferError
+from gofer.model.job import Job
+from gofer.model.layout import Layout
+from gofer.model.run import Observation, RunRecord
+from gofer.transport.bundle import mark
+
+
+class KubernetesBackend(KeepsSecretsHere):
+    """One target. Every method but `plan` may ask the cluster and block."""
+
+    kind = "kubernetes"
+
+    def __init__(self, options: KubernetesOptions, context: BackendContext) -> None:
+        self.capabilities = capabilities(options)
+        self.target = context.target
+        self._options = options
+        self._connection = KubernetesConnection(options, context)
+        self._secrets_folder = self._connection.folder
+
+    def lay_out(self, job: Job) -> Layout:
+        """The layout. CheckFailed when the namespace would refuse the pods of the job."""
+        layout = lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
+        needs = needs_of(job, layout, self._options)
+        nodes = nodes_with_gpus(self._connection, job.resources.gpu_type, layout)
+        check_pod(self._connection, needs._replace(gpu_nodes=nodes))
+        return layout
+
+    def prepare(self, record: RunRecord) -> KubernetesPlanInput:
+        wanted = record.job.resources.gpu_type
+        nodes = nodes_with_gpus(self._connection, wanted, record.layout)
+        return KubernetesPlanInput(mark(), self._connection.namespace, nodes)
+
+    def plan(self, record: RunRecord, prepared: KubernetesPlanInput) -> KubernetesPlan:
+        return make_plan(record, self._options, prepared)
+
+    # -- the backend contract
+
+    def submit(self, plan: Plan) -> None:
+        made = cast(KubernetesPlan, plan)
+        private = run_secrets.read(self._secrets_folder, made.record.id)
+        try:
+            KubernetesSubmitter(self._connection).send(made, private)
+        except CheckFailed:
+            self._remove_secrets(made.record.id)
+            raise
+        finally:
+            self._connection.polling.poke()
+
+    def observe(self, runs: Sequence[RunRef]) -> dict[str, Observation]:
+        if not runs:
+            return {}
+        connection = self._connection
+        question = JobQuestion(connection.client, connection.namespace)
+        wanted: dict[str, Rows] = {names.job_name(run): None for run in runs}
+        answer = connection.polling.ask(wanted, question)
+        notes = {name: connection.notes.read(name) for name in wanted}
+        status = KubernetesStatus(
+            answer,
+            notes,
+            patience=Patience(image_s=self._options.image_patience),
+            patience_s=self._options.patience,
+        )
+        observations = status.of(runs)
+        self._clear_up(runs, observations, status)
+        return observations
+
+    def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
+        try:
+            for run in runs:
+                name = names.job_name(run)
+                stopper = Stopper(self._connection, run_secrets.read(self._secrets_folder, name).store)
+                stopper.stop(run, grace_s)
+        finally:
+            self._connection.polling.poke()
+
+    def remove_secrets(self, run_id: str) -> None:
+        """Also removes the Secret in the cluster, if the cluster can be reached; its Job removes it else."""
+        self._remove_secrets(run_id)
+
+    def kept_places(self) -> list[KeptPlace]:
+        return [KubernetesPlace(self._connection)]
+
+    def _clear_up(
+        self, runs: Sequence[RunRef], observations: Mapping[str, Observation], status: KubernetesStatus
+    ) -> None:
+        """Remove the secrets of each request whose last run has ended, and the Job of a run that is over
+        although its Job would start it again.
+        """
+        ended: dict[str, list[int | None]] = {}
+        for run in runs:
+            observation = observations.get(run.id)
+            if observation is not None and observation.state.is_final:
+                ended.setdefault(names.job_name(run), []).append(run.row)
+        for name, rows in ended.items():
+            if self._connection.notes.end(name, rows):
+                with suppress(GoferError):  # the next observation tries again
+                    self._end_job(status.facts(name))
+                self._remove_secrets(name)
+
+    def _end_job(self, facts: JobFacts | None) -> None:
+        """Let no pod of a run that has ended start or go on. A Job that ends by itself is left alone."""
+        if facts is None or facts.is_over:
+            return
+        if facts.is_suspended:
+            connection = self._connection
+            connection.client.delete(names.jobs_path(connection.namespace, facts.name))
+        elif any(not pod.is_over for pod in facts.pods):
+            Stopper(self._connection, None).stop(RunRef(facts.name), None)
+
+    def _remove_secrets(self, run_id: str) -> None:
+        run_secrets.remove(self._secrets_folder, run_id)
+        connection = self._connection
+        with suppress(GoferError):
+            connection.client.delete(names.core_path(connection.namespace, "secrets", run_id))

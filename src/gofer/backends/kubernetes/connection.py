@@ -1,0 +1,56 @@
+"""What the parts of the backend of one target share: the cluster, the namespace, notes on this machine."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gofer.backends.kubernetes.options import KubernetesOptions
+from gofer.backends.polling import Polling
+from gofer.backends.run_notes import KnownResources, RunNotes
+from gofer.transport.kubernetes.client import KubeClient
+from gofer.transport.kubernetes.kubeconfig import load
+
+if TYPE_CHECKING:
+    from gofer.backends.kind import BackendContext
+    from gofer.transport.kubernetes.kubeconfig import KubeContext
+
+
+class KubernetesConnection:
+    """The client of one target. The constructor reads nothing; the first use of `cluster` reads the
+    kubeconfig, with CheckFailed for one that cannot be used, and the first use of `client` connects.
+    """
+
+    def __init__(self, options: KubernetesOptions, context: BackendContext) -> None:
+        self.options = options
+        self.context = context
+        self.target = context.target
+        self.folder = os.path.join(context.queue_home, "kubernetes")
+        self.notes = RunNotes(self.folder)
+
+    @cached_property
+    def cluster(self) -> KubeContext:
+        return load(context=self.options.context or "", file=self.options.kubeconfig or "")
+
+    @cached_property
+    def namespace(self) -> str:
+        return self.options.namespace or self.cluster.namespace
+
+    @cached_property
+    def client(self) -> KubeClient:
+        return KubeClient(self.cluster, kept=Path(self.folder) / "credentials")
+
+    @cached_property
+    def site(self) -> str:
+        """The cluster and the namespace: targets that have the same ones share answers."""
+        return f"{self.cluster.cluster.server} {self.namespace}"
+
+    @cached_property
+    def known(self) -> KnownResources:
+        return KnownResources(self.folder, self.site)
+
+    @cached_property
+    def polling(self) -> Polling:
+        return Polling(self.context.queue_home, self.site, "kubernetes")

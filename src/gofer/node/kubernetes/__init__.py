@@ -1,0 +1,1 @@
+"""The program that runs in each pod of a run on Kubernetes."""
