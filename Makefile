@@ -190,7 +190,7 @@ support: ready ## write docs/support.md from the results of the conformance suit
 	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(BIN)/pytest -q -p support_table --support-table docs/support.md \
 		tests/local/test_conformance.py tests/ssh/test_conformance.py tests/slurm/test_conformance.py tests/slurm/test_over_ssh.py \
-		tests/azureml/test_conformance.py
+		tests/azureml/test_conformance.py tests/k8s/test_conformance.py
 
 .PHONY: venv
 venv: ready ## only set up .venv

@@ -9,11 +9,11 @@ from typing import cast
 from gofer.backends.base import KeptPlace, Plan, RunRef
 from gofer.backends.kind import BackendContext
 from gofer.backends.kubernetes import names
-from gofer.backends.kubernetes.checks_at_submit import check_pod, nodes_with_gpus
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.backends.kubernetes.job_facts import JobFacts
 from gofer.backends.kubernetes.options import KubernetesOptions, capabilities
 from gofer.backends.kubernetes.plan import KubernetesPlan, KubernetesPlanInput, make_plan, needs_of
+from gofer.backends.kubernetes.pod_check import check_pod, nodes_with_gpus
 from gofer.backends.kubernetes.prune import KubernetesPlace
 from gofer.backends.kubernetes.start_troubles import Patience
 from gofer.backends.kubernetes.status import JobQuestion, KubernetesStatus
