@@ -152,6 +152,14 @@ def _folder(pid: int, environment: Dict[str, str]) -> str:
 
 
 def _shell(environment: Dict[str, str], terminal: bool) -> List[str]:
-    named = environment.get("SHELL") or pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    named = environment.get("SHELL") or _login_shell()
     shell = named if os.access(named, os.X_OK) else "/bin/sh"
     return [shell, "-i"] if terminal else [shell]
+
+
+def _login_shell() -> str:
+    """The shell of this user; /bin/sh for a user whom the machine does not know, as in a container."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
-from gofer.backends.base import KeptPlace, Plan, RunRef
+from gofer.backends.base import KeptPlace, LogService, Plan, RunRef
 from gofer.backends.kind import BackendContext
 from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.connection import KubernetesConnection
@@ -14,7 +14,9 @@ from gofer.backends.kubernetes.job_facts import JobFacts
 from gofer.backends.kubernetes.options import KubernetesOptions, capabilities
 from gofer.backends.kubernetes.plan import KubernetesPlan, KubernetesPlanInput, make_plan, needs_of
 from gofer.backends.kubernetes.pod_check import check_pod, nodes_with_gpus
+from gofer.backends.kubernetes.pod_logs import PodLogs
 from gofer.backends.kubernetes.prune import KubernetesPlace
+from gofer.backends.kubernetes.shell import shell_command
 from gofer.backends.kubernetes.start_troubles import Patience
 from gofer.backends.kubernetes.status import JobQuestion, KubernetesStatus
 from gofer.backends.kubernetes.stop import Stopper
@@ -39,6 +41,7 @@ class KubernetesBackend(KeepsSecretsHere):
         self.target = context.target
         self._options = options
         self._connection = KubernetesConnection(options, context)
+        self._logs = PodLogs(self._connection)
         self._secrets_folder = self._connection.folder
 
     def lay_out(self, job: Job) -> Layout:
@@ -100,6 +103,14 @@ class KubernetesBackend(KeepsSecretsHere):
     def remove_secrets(self, run_id: str) -> None:
         """Also removes the Secret in the cluster, if the cluster can be reached; its Job removes it else."""
         self._remove_secrets(run_id)
+
+    def shell(
+        self, run: RunRef, command: Sequence[str], *, terminal: bool, node: int | None = None
+    ) -> list[str]:
+        return shell_command(self._connection, run, command, terminal=terminal, node=node)
+
+    def log_service(self) -> LogService:
+        return self._logs
 
     def kept_places(self) -> list[KeptPlace]:
         return [KubernetesPlace(self._connection)]

@@ -90,7 +90,7 @@ def _local_files(terminal: bool) -> Iterator[LocalFiles]:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGWINCH, lambda number, frame: None)  # the wake-up is all that is needed
         try:
-            tty.setraw(0)
+            tty.setraw(0, termios.TCSADRAIN)  # keeps what was typed ahead
             yield LocalFiles(size=_size, resized=resized.fileno())
         finally:
             signal.set_wakeup_fd(-1)
