@@ -94,9 +94,7 @@ class KubernetesBackend(KeepsSecretsHere):
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
         try:
             for run in runs:
-                name = names.job_name(run)
-                stopper = Stopper(self._connection, run_secrets.read(self._secrets_folder, name).store)
-                stopper.stop(run, grace_s)
+                Stopper(self._connection).stop(run, grace_s)
         finally:
             self._connection.polling.poke()
 
@@ -140,7 +138,7 @@ class KubernetesBackend(KeepsSecretsHere):
             connection = self._connection
             connection.client.delete(names.jobs_path(connection.namespace, facts.name))
         elif any(not pod.is_over for pod in facts.pods):
-            Stopper(self._connection, None).stop(RunRef(facts.name), None)
+            Stopper(self._connection).stop(RunRef(facts.name), None)
 
     def _remove_secrets(self, run_id: str) -> None:
         run_secrets.remove(self._secrets_folder, run_id)

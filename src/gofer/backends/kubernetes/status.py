@@ -20,6 +20,8 @@ from gofer.model.run import Observation
 from gofer.transport.kubernetes.client import KubeClient
 
 _SETTLED = ("Complete", "Failed")
+# What a Job says before its last pods have ended, and what it says then.
+_ENDS = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 # How a Job ends that was stopped: its deadline is set into the past.
 _STOPPED = "DeadlineExceeded"
 
@@ -96,7 +98,7 @@ class KubernetesStatus:
     def facts(self, name: str) -> JobFacts | None:
         """The Job of that name; None when the cluster does not have it."""
         kept = self._jobs.get(name)
-        return None if kept is None else job_facts.decode(kept)
+        return None if kept is None else _without_lost_pods(job_facts.decode(kept))
 
     def _of(self, run: RunRef) -> Observation | None:
         name = names.job_name(run)
@@ -150,6 +152,17 @@ class KubernetesStatus:
         words = "the cluster no longer has its Job, and no pod recorded an outcome"
         for_s = self._now - self._answer.missing.get(name, self._now)
         return forgotten(run.id, words, for_s=for_s, patience_s=self._patience_s, now=self._now)
+
+
+def _without_lost_pods(facts: JobFacts) -> JobFacts:
+    """The facts of a Job that only waits for pods on nodes that do not answer, without these pods: Kubernetes
+    waits as long as the nodes exist.
+    """
+    end = _ENDS.get(facts.end)
+    if end is None or any(not pod.is_over and not pod.is_taken for pod in facts.pods):
+        return facts
+    pods = tuple(pod for pod in facts.pods if not pod.is_taken)
+    return msgspec.structs.replace(facts, end=end, pods=pods)
 
 
 def _stopped(run_id: str, found: Observation) -> Observation:

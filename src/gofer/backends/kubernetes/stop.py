@@ -6,35 +6,28 @@ ends the pods as for any deadline, and the agents read in the store that a perso
 
 from __future__ import annotations
 
-import base64
 import math
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from gofer.backends.base import RunRef
 from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.backends.kubernetes.manifest import SEND_S
-from gofer.core.json_text import parse_json
-from gofer.node.kubernetes import places
+from gofer.backends.kubernetes.run_store import open_run_store
 from gofer.node.rendezvous.peer_messages import MESSAGES_FOLDER
 from gofer.node.service.stop_order import ORDER, encode_order
-from gofer.objects import open_objects
 from gofer.objects.facts import ObjectsError
 from gofer.transport.kubernetes.client import KubeApiError
 
 
 class Stopper:
-    """Stops the runs of one request. `store` opens the store of the run; without it, the Secret of the run
-    says how.
-    """
+    """Stops the runs of one target."""
 
-    def __init__(self, connection: KubernetesConnection, store: Mapping[str, Any] | None) -> None:
+    def __init__(self, connection: KubernetesConnection) -> None:
+        self._connection = connection
         self._client = connection.client
         self._namespace = connection.namespace
-        self._store = store
 
     def stop(self, run: RunRef, grace_s: float | None) -> None:
         """Ask the cluster to end the run. Idempotent; a run that the cluster does not know is ignored."""
@@ -79,19 +72,8 @@ class Stopper:
 
     def _order(self, request_id: str, part: str, grace_s: float | None) -> None:
         """Write into the store that the run is to stop: its agents read it when their pods are ended."""
-        spec = self._store or self._kept_store(request_id)
-        if spec is None:
+        store = open_run_store(self._connection, request_id)
+        if store is None:
             return
-        key = f"{MESSAGES_FOLDER}/{request_id}/{part}/{ORDER}"
         with suppress(ObjectsError):  # the Job says it too
-            open_objects(dict(spec)).put(key, encode_order(grace_s))
-
-    def _kept_store(self, request_id: str) -> Mapping[str, Any] | None:
-        """What opens the store, from the Secret of the run: another machine has submitted the run."""
-        try:
-            secret = self._client.get(names.core_path(self._namespace, "secrets", request_id))
-            private = parse_json(base64.b64decode(secret["data"][places.PRIVATE]))
-        except (KubeApiError, KeyError, ValueError):
-            return None
-        store = private.get("store") if isinstance(private, dict) else None
-        return store if isinstance(store, dict) else None
+            store.put(f"{MESSAGES_FOLDER}/{request_id}/{part}/{ORDER}", encode_order(grace_s))

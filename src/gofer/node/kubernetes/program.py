@@ -41,8 +41,7 @@ def main(argv: List[str]) -> int:
     request = read_request(places.RUN_FOLDER, private)
     share = read_share(os.environ, request)
     values = private._replace(environment=_environment(os.environ, request, private))
-    for folder in (places.HOME, places.WORK_FOLDER):
-        _make_folder(folder)
+    _make_folder(places.HOME)
     processes.adopt_orphans()
     queue_home = private_folder.own_folder([places.WORK_FOLDER])
     loop = AttemptLoop(request, values, share, NodeContext(queue_home, {}))

@@ -21,6 +21,7 @@ from gofer.node.rendezvous.base import Membership, free_port
 from gofer.node.rendezvous.objects import ObjectRendezvous, PeersMissing
 from gofer.node.rendezvous.peer_messages import PeerMessages, Terminated, patiently
 from gofer.node.service.attempt_runner import AttemptContext, AttemptRunner, NodeContext
+from gofer.node.service.holder import Holder
 from gofer.node.service.runner import TERMINATED
 from gofer.node.service.share import NodeShare
 from gofer.node.service.stop_order import STOPPED, StopOrder
@@ -53,9 +54,9 @@ class AttemptLoop:
         self._rendezvous = ObjectRendezvous(
             self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
         )
-        self._runner = AttemptRunner(
-            AttemptContext(request, private, share, at), self._watch, self._termination, self._rendezvous
-        )
+        self._holder = Holder(place, share.node) if share.replaces_nodes else None
+        context = AttemptContext(request, private, share, at, self._holder)
+        self._runner = AttemptRunner(context, self._watch, self._termination, self._rendezvous)
         self._termination.on_termination = self._runner.on_termination
         self._tries = 0
         self.end: Optional[Outcome] = None
@@ -73,6 +74,8 @@ class AttemptLoop:
                 self.end = decode(over)
                 self._clear(status)
             else:
+                if self._holder is not None:
+                    patiently(self._holder.take, self._wait)
                 status = self._lead() if self.share.node == 0 else self._follow()
         except Terminated:
             _print(str(TERMINATED.detail))
@@ -191,6 +194,8 @@ class AttemptLoop:
         except Terminated:
             if result.state == State.SUCCEEDED and self._rendezvous.has_reached:
                 return status
+        if self._holder is not None and not self._holder.holds(now=True):
+            return status  # the process that has taken over decides how the run ends
         line = end_line(self.share.run_id, self.share.row, result, history)
         patiently(lambda: self._messages.write_end(line), self._wait_always)
         self.end = result

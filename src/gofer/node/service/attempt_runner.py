@@ -22,6 +22,7 @@ from gofer.node.rendezvous.base import EXIT, Membership
 from gofer.node.rendezvous.objects import ObjectRendezvous
 from gofer.node.rendezvous.peer_messages import MESSAGES_FOLDER, Terminated
 from gofer.node.rendezvous.peer_monitor import PeerMonitor
+from gofer.node.service.holder import Holder
 from gofer.node.service.log_forwarder import LogForwarder
 from gofer.node.service.runner import ServiceNode
 from gofer.node.service.service_mpi import ServiceMpirun
@@ -42,12 +43,13 @@ class NodeContext(NamedTuple):
 
 
 class AttemptContext(NamedTuple):
-    """What all attempts of a node share."""
+    """What all attempts of a node share. `holder` is None where no other process can take this node over."""
 
     request: NodeRequest
     private: RunSecrets
     share: NodeShare
     at: NodeContext
+    holder: Optional[Holder] = None
 
 
 class AttemptRunner:
@@ -144,7 +146,9 @@ class AttemptRunner:
             trees.remove_tree(path)
             os.makedirs(path, mode=0o700)
         store, sync = self._context.private.store or {}, self._context.request.sync
-        self._uploader = NodeUploader(self._spool, self._context.private, share.run_id, sync)
+        private, holder = self._context.private, self._context.holder
+        may_write = (lambda: True) if holder is None else holder.holds
+        self._uploader = NodeUploader(self._spool, private, share.run_id, sync, may_write=may_write)
         if attempt > 1:  # earlier attempts ran in other processes, so their files are only in the store
             is_ours = share.nodes == 1
             self._earlier_outputs = EarlierOutputs(

@@ -23,14 +23,28 @@ LOOK_S = 2.0
 _HURRY = b"h"
 
 
+def _always() -> bool:
+    return True
+
+
 class NodeUploader:
     """The upload process of one node. Create it before the first rank is started, while the agent has no
     threads.
     """
 
-    def __init__(self, spool: str, private: RunSecrets, run_id: str, sync: Sequence[str]) -> None:
-        """`private` has the store's credentials, and the secrets that must be masked."""
-        self._child = HelperProcess(lambda reader: _carry(reader, spool, private, run_id, sync))
+    def __init__(
+        self,
+        spool: str,
+        private: RunSecrets,
+        run_id: str,
+        sync: Sequence[str],
+        *,
+        may_write: Callable[[], bool] = _always,
+    ) -> None:
+        """`private` has the store's credentials, and the secrets that must be masked. `may_write` says
+        whether this node may still write outputs: another process may have taken its place.
+        """
+        self._child = HelperProcess(lambda reader: _carry(reader, spool, private, run_id, sync, may_write))
         self.pid = self._child.pid
 
     def hurry(self) -> None:
@@ -44,7 +58,14 @@ class NodeUploader:
         return self._child.finish()
 
 
-def _carry(reader: int, spool: str, private: RunSecrets, run_id: str, sync: Sequence[str]) -> bool:
+def _carry(
+    reader: int,
+    spool: str,
+    private: RunSecrets,
+    run_id: str,
+    sync: Sequence[str],
+    may_write: Callable[[], bool],
+) -> bool:
     """Upload until the agent closes the pipe or is gone; whether everything is in the store then."""
     uploader = RunFolderUploader(spool, open_objects(private.store or {}), sync=sync, mask=private.mask())
     outputs = _BackgroundWork(lambda: _try(uploader.outputs.upload_changes, run_id))
@@ -55,11 +76,14 @@ def _carry(reader: int, spool: str, private: RunSecrets, run_id: str, sync: Sequ
                 break
             is_hurried = True
         _try(uploader.upload_changes, run_id)
-        if sync:
+        if sync and may_write():
             outputs.begin()
     if is_hurried:  # send records and logs before outputs, which may be large
         _try(uploader.upload_changes, run_id)
     outputs.wait()
+    if not may_write():
+        _try(uploader.upload_changes, run_id)
+        return False
     return _finish(uploader, run_id)
 
 
