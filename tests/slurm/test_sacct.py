@@ -73,10 +73,11 @@ def book(home: SlurmHome, run: str) -> str:
 def test_a_lost_answer_is_found_in_the_books(
     home: SlurmHome, forgetful: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from gofer.core import node_request
     from gofer.remote.slurm import submission
 
     monkeypatch.setenv("SLURM_CONF", home.environ["SLURM_CONF"])
-    request = {"id": "r261116-000000-booked", "name": "my job"}
+    request = node_request.decode({"id": "r261116-000000-booked", "name": "my job"})
     named = "--job-name=my_job-r261116-000000-booked"
     job = home.slurm.sbatch("true", named, "--output=/dev/null", cwd=home.root)
     home.slurm.until_state(job, "COMPLETED")

@@ -8,9 +8,10 @@ import os
 import tempfile
 import time
 from contextlib import contextmanager
-from typing import Any, Iterator, NoReturn
+from typing import Iterator, Mapping, NoReturn
 
-from gofer.core import files, private_folder
+from gofer.core import files, node_request, private_folder
+from gofer.core.node_request import NodeRequest
 from gofer.core.sleep import pause
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError, SlurmSilent
@@ -26,13 +27,17 @@ class JobRejected(SlurmError):
     """Slurm will never accept this job as it is."""
 
 
-def submit(folder: str, request: dict[str, Any], script: str, private: bytes, timeout_s: float) -> str:
-    """Submit the run's job once and return its number. Blocking; all callers get the same number.
+def submit(
+    folder: str, body: Mapping[str, object], script: str, private: bytes, timeout_s: float
+) -> str:
+    """Submit the run's job once and return its number. Blocking; all callers get the same number. `body` is
+    the request for the nodes, as gofer.core.node_request reads it.
 
     Raises JobRejected when Slurm refused the job, now or earlier. Raises SlurmSilent when Slurm does not
     answer and no job is found: the next call finds the job, or submits it if there is none.
     """
-    place = Handoff(path_of(folder, request["id"]))
+    request = node_request.decode(body)
+    place = Handoff(path_of(folder, request.id))
     private_folder.make(os.path.dirname(place.path), owned=2)
     private_folder.make_missing(place.path)
     with _locked(place):
@@ -48,7 +53,7 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
         if job is None:
             _check_rows(place, request, site)
             options = _dependency_options(place, request, folder)
-            _write(place, {**request, "kill_wait_s": site.kill_wait_s}, script, private)
+            _write(place, {**body, "kill_wait_s": site.kill_wait_s}, script, private)
             job = _send(place, request, options, timeout_s, site)
         # The number first, then the end of the doubt: a crash between the two loses nothing.
         place.write(handoff.JOB, job.encode(), durable=True)
@@ -56,26 +61,27 @@ def submit(folder: str, request: dict[str, Any], script: str, private: bytes, ti
         return job
 
 
-def _check_rows(place: Handoff, request: dict[str, Any], site: calls.SlurmSite) -> None:
-    rows = len(request["rows"])
+def _check_rows(place: Handoff, request: NodeRequest, site: calls.SlurmSite) -> None:
+    rows = len(request.rows)
     if rows > site.most_rows:
         _reject(place, f"the array has {rows} rows, but this site accepts {site.most_rows} (MaxArraySize)")
 
 
-def _write(place: Handoff, request: dict[str, Any], script: str, private: bytes) -> None:
-    if request["store"]:
-        request = {**request, "store": os.path.expanduser(request["store"])}
+def _write(place: Handoff, body: Mapping[str, object], script: str, private: bytes) -> None:
+    store = body.get("store")
+    if isinstance(store, str) and store:
+        body = {**body, "store": os.path.expanduser(store)}
     place.write(handoff.SCRIPT, script.encode())
-    place.write(handoff.REQUEST, files.encode(request))
+    place.write(handoff.REQUEST, files.encode(body))
     place.write(handoff.PRIVATE, private)
 
 
-def _dependency_options(place: Handoff, request: dict[str, Any], folder: str) -> list[str]:
+def _dependency_options(place: Handoff, request: NodeRequest, folder: str) -> list[str]:
     """The options of `sbatch` for a run that waits for others, after those of its batch script."""
     parts = [
-        word.partition("=")[2] for word in request.get("sbatch") or () if word.startswith("--dependency=")
+        word.partition("=")[2] for word in request.sbatch or () if word.startswith("--dependency=")
     ]
-    for one in request.get("after") or ():
+    for one in request.after:
         name, row = split_row(one["run"])
         job = Handoff(path_of(folder, name)).read_text(handoff.JOB)
         if job is None:
@@ -83,11 +89,11 @@ def _dependency_options(place: Handoff, request: dict[str, Any], folder: str) ->
         number = job if row is None else f"{job}_{row}"
         parts.append(f"{'afterok' if one.get('ok', True) else 'afterany'}:{number}")
     # Without the second option, a job whose dependency failed would wait for ever.
-    return [f"--dependency={','.join(parts)}", "--kill-on-invalid-dep=yes"] if request.get("after") else []
+    return [f"--dependency={','.join(parts)}", "--kill-on-invalid-dep=yes"] if request.after else []
 
 
 def _send(
-    place: Handoff, request: dict[str, Any], options: list[str], timeout_s: float, site: calls.SlurmSite
+    place: Handoff, request: NodeRequest, options: list[str], timeout_s: float, site: calls.SlurmSite
 ) -> str:
     # Recorded before the job is sent: if this process dies, the next submitter searches for the job first.
     place.write(handoff.SENDING, str(time.time()).encode(), durable=True)
@@ -112,10 +118,10 @@ def _reject(place: Handoff, words: str) -> NoReturn:
     raise JobRejected(words)
 
 
-def find(request: dict[str, Any], *, in_accounting: bool, is_patient: bool) -> str | None:
+def find(request: NodeRequest, *, in_accounting: bool, is_patient: bool) -> str | None:
     """The number of the run's job, the oldest of several. SlurmError when Slurm cannot be asked."""
     # An older gofer names jobs by the id alone.
-    named = f"--name={request['id']},{job_name(request['id'], request['name'])}"
+    named = f"--name={request.id},{job_name(request.id, request.name)}"
     for pause_s in _LOOKS_S if is_patient else _LOOKS_S[:1]:
         pause(pause_s)
         queue = ["squeue", f"--user={calls.user()}", named, "--states=all"]
