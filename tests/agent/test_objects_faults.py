@@ -16,6 +16,7 @@ from services.azurite import Azurite
 from services.moto import Moto
 from services.proxy import Fault, Proxy, Request, proxied
 
+from gofer.core.store_spec import StoreSpec
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectsError, VersionMismatch
@@ -51,13 +52,14 @@ def open_behind(
     kind: str, proxy: Proxy, azurite: Azurite, moto: Moto, *, timeout_s: float = SILENCE_S, **options: Any
 ) -> ObjectService:
     here = f"http://127.0.0.1:{proxy.port}"
-    spec = {"kind": kind, "prefix": "a prefix", "timeout_s": timeout_s}
+    spec: StoreSpec = {"kind": kind, "prefix": "a prefix", "timeout_s": timeout_s}
     if kind == "azure":
         one = azurite.one
-        place = {"endpoint": f"{here}/{one.name}", "container": one.new_container()}
-        spec.update(place, account=one.name, key=one.key)
+        spec.update({"endpoint": f"{here}/{one.name}", "container": one.new_container()})
+        spec.update({"account": one.name, "key": one.key})
     else:
-        spec.update(endpoint=here, bucket=moto.new_bucket(), access_key="dummy-id", secret_key="dummy-secret")
+        spec.update({"endpoint": here, "bucket": moto.new_bucket()})
+        spec.update({"access_key": "dummy-id", "secret_key": "dummy-secret"})
     found = open_objects(spec, **options)
     assert isinstance(found, ObjectService)
     return found

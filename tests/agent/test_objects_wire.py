@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from gofer.core.store_spec import StoreSpec
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.link import Cut
@@ -207,7 +208,12 @@ def test_a_block_has_an_md5_where_the_way_is_not_safe(far: bool, monkeypatch: py
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         host = "storage.example" if far else f"127.0.0.1:{port}"
-        spec = {"kind": "azure", "endpoint": f"http://{host}", "container": "c", "sas": "sig=dummy"}
+        spec: StoreSpec = {
+            "kind": "azure",
+            "endpoint": f"http://{host}",
+            "container": "c",
+            "sas": "sig=dummy",
+        }
         objects = open_objects(spec)
         assert isinstance(objects, ObjectService)
         objects.put_block("k", "upload", 0, b"abc")
@@ -222,7 +228,12 @@ def listing_page(number: int, more: str) -> bytes:
 
 def test_the_third_page_is_fetched_while_the_second_is_read() -> None:
     with server(listing_page(1, "b"), listing_page(2, "c"), listing_page(3, "")) as (port, heard):
-        spec = {"kind": "azure", "endpoint": f"http://127.0.0.1:{port}", "container": "c", "sas": "sig=dummy"}
+        spec: StoreSpec = {
+            "kind": "azure",
+            "endpoint": f"http://127.0.0.1:{port}",
+            "container": "c",
+            "sas": "sig=dummy",
+        }
         objects = open_objects(spec)
         assert isinstance(objects, ObjectService)
         listed = objects.list_folders()

@@ -21,6 +21,7 @@ from services.moto import Moto
 from services.proxy import Fault, proxied
 
 from gofer.core import run_layout
+from gofer.core.store_spec import StoreSpec
 from gofer.node.kept import records
 from gofer.node.kept.records import KeptFile
 from gofer.node.uploader import restore
@@ -79,7 +80,7 @@ class Counting(FileObjects):
 
 
 @pytest.fixture(params=["file", "azure", "s3"])
-def spec(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+def spec(request: pytest.FixtureRequest, tmp_path: Path) -> StoreSpec:
     """The node's settings for a new store of each kind."""
     if request.param == "file":
         (tmp_path / "store").mkdir()
@@ -87,14 +88,15 @@ def spec(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     if request.param == "azure":
         return blobs(request.getfixturevalue("azurite"))
     server: Moto = request.getfixturevalue("moto")
-    keys = {"access_key": server.access_key, "secret_key": server.secret_key}
+    keys: StoreSpec = {"access_key": server.access_key, "secret_key": server.secret_key}
     return {"kind": "s3", "endpoint": server.endpoint, "bucket": server.new_bucket(), "prefix": "pre", **keys}
 
 
-def blobs(azurite: Azurite, endpoint: str = "") -> dict[str, Any]:
+def blobs(azurite: Azurite, endpoint: str = "") -> StoreSpec:
     account = azurite.one
-    where = {"endpoint": endpoint or account.endpoint, "container": account.new_container(), "prefix": "pre"}
-    return {"kind": "azure", **where, "account": account.name, "key": account.key}
+    where: StoreSpec = {"kind": "azure", "endpoint": endpoint or account.endpoint, "prefix": "pre"}
+    where["container"] = account.new_container()
+    return {**where, "account": account.name, "key": account.key}
 
 
 def write(spool: Path, name: str, data: bytes, *, age_s: float = 60.0) -> Path:
@@ -112,7 +114,7 @@ def write(spool: Path, name: str, data: bytes, *, age_s: float = 60.0) -> Path:
 @pytest.mark.slow
 @pytest.mark.net
 def test_a_file_that_is_rewritten_again_and_again_is_in_the_store_whole(
-    spec: dict[str, Any], tmp_path: Path
+    spec: StoreSpec, tmp_path: Path
 ) -> None:
     """In blocks, where the store takes blocks; the next version often comes while one is on its way."""
     path = tmp_path / "spool" / OUTPUTS / "last.ckpt"
@@ -278,7 +280,7 @@ def test_what_was_brought_and_removed_goes_where_no_other_node_might_miss_it(
 # -- there and back
 
 
-def bring(spec: dict[str, Any], spool: Path, *, keep_on: bool = True, alone: bool = True) -> str:
+def bring(spec: StoreSpec, spool: Path, *, keep_on: bool = True, alone: bool = True) -> str:
     """The lines in the log, or why it failed. In a process of its own, since it forks."""
     spool.mkdir(parents=True, exist_ok=True)
     words = [
@@ -298,7 +300,7 @@ def bring(spec: dict[str, Any], spool: Path, *, keep_on: bool = True, alone: boo
 
 @pytest.mark.net
 @pytest.mark.parametrize("spec", ["azure", "s3"], indirect=True)
-def test_what_one_node_sent_another_has_as_it_was(spec: dict[str, Any], tmp_path: Path) -> None:
+def test_what_one_node_sent_another_has_as_it_was(spec: StoreSpec, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for number, name in enumerate(["last.ckpt", "d/e/x y.bin", "d/ü", "empty", "run.sh"]):
         write(one, name, bytes([number]) * (number * 700_000 if name != "empty" else 0), age_s=1000 - number)

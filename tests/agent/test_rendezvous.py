@@ -16,6 +16,7 @@ import pytest
 from services.fixtures import moto as moto
 from services.moto import Moto
 
+from gofer.core.store_spec import StoreSpec
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 
@@ -97,7 +98,7 @@ KINDS = ("folder", "handoff", "objects")
 class Start:
     """Starts nodes of a run on two nodes. Their `scancel` writes its arguments into scancel.log."""
 
-    def __init__(self, folder: Path, store: dict[str, str]) -> None:
+    def __init__(self, folder: Path, store: StoreSpec) -> None:
         self.folder = folder
         self.store = store
         self.started: list[subprocess.Popen[str]] = []
@@ -117,7 +118,7 @@ class Start:
 
 @pytest.fixture
 def start(tmp_path: Path, moto: Moto) -> Iterator[Start]:
-    keys = {"access_key": moto.access_key, "secret_key": moto.secret_key, "region": moto.region}
+    keys: StoreSpec = {"access_key": moto.access_key, "secret_key": moto.secret_key, "region": moto.region}
     made = Start(tmp_path, {"kind": "s3", "endpoint": moto.endpoint, "bucket": moto.new_bucket(), **keys})
     yield made
     for process in made.started:

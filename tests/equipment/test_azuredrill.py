@@ -28,6 +28,7 @@ from services.azure import azure as azure
 from services.proxy import Fault
 
 from drill.clock import Clock, find_compiler
+from gofer.core.store_spec import StoreSpec
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.objects.facts import ObjectsError
@@ -189,8 +190,13 @@ def line(azure: Azure, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[BlobFa
     monkeypatch.setenv("SSL_CERT_FILE", str(azure.ca))
     with before_blobs(azure) as proxy:
         one = azure.account()
-        place = {"endpoint": f"https://127.0.0.1:{proxy.port}/{one.name}", "container": azure.container()}
-        spec = {"kind": "azure", **place, "account": one.name, "key": one.key}
+        spec: StoreSpec = {
+            "kind": "azure",
+            "container": azure.container(),
+            "account": one.name,
+            "key": one.key,
+        }
+        spec["endpoint"] = f"https://127.0.0.1:{proxy.port}/{one.name}"
         opened = open_objects(spec, policy=Policy(tries=1))
         assert isinstance(opened, ObjectService)
         yield BlobFaults(proxy), opened

@@ -10,13 +10,12 @@ import os
 import signal
 import sys
 import time
-from typing import Any
 
 from gofer.core import attempts, files, processes, retries, run_layout
 from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.node_request import decode
-from gofer.core.outcome import attempt_record, end_line
+from gofer.core.outcome import AttemptFields, attempt_record, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import State
 from gofer.node.code import work_folders
@@ -56,7 +55,7 @@ class _Run:
         self.secrets = secrets._replace(environment=environment)
 
     def run(self) -> int:
-        history: list[dict[str, Any]] = []
+        history: list[AttemptFields] = []
         while True:
             begun, number = time.time(), len(history) + 1
             self._attempt(number)

@@ -82,7 +82,7 @@ def test_a_queue_and_its_errors_are_the_same_over_a_connection(hostb: SshMachine
         home = str(tmp_path / machine.name)
         queue = machine.queue(f"{home}/{{host}}")
         host = host_of(machine)
-        values = RunSecrets({"A": "b"}, {"url": "u"}, {"data": {"key": "k"}}, ["A"], None, {"nofile": 9})
+        values = RunSecrets({"A": "b"}, {"root": "u"}, {"data": {"key": "k"}}, ["A"], None, {"nice": 9})
         queue.keep_secrets("r1", values, False)
         assert run_secrets.read(f"{home}/{host}", "r1") == values
         assert queue.observe(["r1"]) == QueueAnswer(False, [], {})

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gofer.core.states import State
+from gofer.core.store_spec import IdentitySpec
 from gofer.model.job import Job
 from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
@@ -315,7 +316,7 @@ class Capabilities(NamedTuple):
     patience_s: float = math.inf
     time_limit_s: float | None = None
     machines: tuple[str, ...] = ()
-    node_identity: Mapping[str, str | None] | None = None
+    node_identity: IdentitySpec | None = None
     profile: str | None = None
     image: str | None = None
     is_image_wrapped: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +15,7 @@ from gofer.core.states import State
 from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.model.ids import short_id
 from gofer.model.run import Attempt, Observation
+from gofer.queue.database import RequestFields
 from gofer.queue.waiting_reasons import Holder, WaitingFacts
 from gofer.remote.calls import describe
 from gofer.text import format_duration, format_size
@@ -136,7 +137,7 @@ class QueueClient:
             with self._calling() as queue:
                 queue.remove_secrets(paths)
 
-    def add(self, body: dict[str, Any], runs: Sequence[RequestedRun]) -> None:
+    def add(self, body: RequestFields, runs: Sequence[RequestedRun]) -> None:
         with self._calling() as queue:
             started = queue.add(body, list(runs))
         self._count_start(started)

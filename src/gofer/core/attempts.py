@@ -8,10 +8,10 @@ from __future__ import annotations
 import glob
 import os
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from gofer.core import files, processes, run_layout
-from gofer.core.outcome import Outcome, decode
+from gofer.core.outcome import ExitFields, Outcome, decode
 from gofer.core.states import Reason, State
 
 # An attempt whose agent died before the command started is started again, at most this often.
@@ -23,21 +23,26 @@ class AttemptRecords(NamedTuple):
     command was started, and when, if a node without an exit record wrote the time down.
     """
 
-    exits: list[dict[str, Any] | None]
+    exits: list[ExitFields | None]
     started: bool
     started_at: float | None = None
 
 
 def read(store: str, run_id: str, attempt: int, nodes: int) -> AttemptRecords:
-    exits: list[dict[str, Any] | None] = []
+    exits: list[ExitFields | None] = []
     started, starts = False, []
     for node in range(nodes):
         path = os.path.join(store, run_layout.node_key(run_id, attempt, node))
-        exits.append(files.read_json(os.path.join(path, run_layout.EXIT)))
+        exits.append(read_exit(path))
         started = started or bool(exits[-1]) or bool(glob.glob(os.path.join(glob.escape(path), "rank-*.log")))
         if exits[-1] is None:
             starts += [at for at in [_started_at(store, run_id, attempt, node)] if at is not None]
     return AttemptRecords(exits, started, min(starts, default=None))
+
+
+def read_exit(node_folder: str) -> ExitFields | None:
+    """The exit record in the folder of a node; None before the node's part has ended."""
+    return cast("ExitFields | None", files.read_json(os.path.join(node_folder, run_layout.EXIT)))
 
 
 def _started_at(store: str, run_id: str, attempt: int, node: int) -> float | None:
@@ -105,20 +110,20 @@ def judge(facts: AttemptRecords, *, restarts: int, rebooted: bool) -> Outcome:
     )
 
 
-def _failed_at(record: dict[str, Any]) -> float:
+def _failed_at(record: ExitFields) -> float:
     first = record.get("first_failure")
-    return float(first["at"] if first else record["ended_at"])
+    return first["at"] if first else record["ended_at"] or 0.0
 
 
-def _first_start(exits: list[dict[str, Any]]) -> float | None:
-    return min((float(record["started_at"]) for record in exits if record["started_at"]), default=None)
+def _first_start(exits: list[ExitFields]) -> float | None:
+    return min((at for record in exits if (at := record["started_at"])), default=None)
 
 
-def _from_record(record: dict[str, Any], exits: list[dict[str, Any]]) -> Outcome:
+def _from_record(record: ExitFields, exits: list[ExitFields]) -> Outcome:
     return decode(record)._replace(
         started_at=_first_start(exits),
-        ended_at=max(float(one["ended_at"]) for one in exits),
-        elapsed_s=max(float(one["elapsed_s"]) for one in exits),
+        ended_at=max(one["ended_at"] or 0.0 for one in exits),
+        elapsed_s=max(one["elapsed_s"] or 0.0 for one in exits),
     )
 
 

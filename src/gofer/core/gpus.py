@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
     from gofer.core.nvml import Nvml
@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 # One of these device files exists where an NVIDIA driver is loaded (the second is that of WSL). Checking for
 # them is much faster than loading the library.
 _DEVICES = ("/dev/nvidiactl", "/dev/dxg")
+
+
+class GpuReading(TypedDict, total=False):
+    """One GPU; memory in MiB, utilisation in percent. A fact that the driver does not report is missing."""
+
+    index: int
+    name: str
+    memory_used_mib: int
+    memory_total_mib: int
+    utilisation: int
 
 
 def open_driver() -> Nvml | None:
@@ -33,7 +43,7 @@ def count() -> int:
         nvml.close()
 
 
-def sample(indices: list[int] | None = None) -> list[dict[str, Any]]:
+def sample(indices: list[int] | None = None) -> list[GpuReading]:
     """Name, memory and utilisation of these GPUs, or of all; empty without a driver."""
     nvml = open_driver()
     if nvml is None:

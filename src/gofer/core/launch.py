@@ -5,9 +5,9 @@ Pure. `rank_environment` alone decides the variables of ranks, for every backend
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, NamedTuple
+from typing import Dict, Mapping, NamedTuple
 
-from gofer.core.node_request import NodeRequest
+from gofer.core.node_request import CodeFields, NodeRequest
 
 # The values of `rank_variables:` of a job. Imported ACT and Philly targets have MPIRUN.
 AUTO = "auto"
@@ -92,7 +92,7 @@ def rank_variables(place: NodePlace, contract: Contract) -> tuple[str, ...]:
 def rank_environment(place: NodePlace, rank: int, contract: Contract) -> dict[str, str]:
     """The variables of one rank. CUDA_VISIBLE_DEVICES is included only where gofer assigns GPUs."""
     size, local = place.world_size, rank - place.node * place.procs
-    facts: dict[str, Any] = {
+    facts: dict[str, str | int] = {
         "RANK": rank,
         "WORLD_SIZE": size,
         "LOCAL_RANK": local,
@@ -140,23 +140,25 @@ def argument_environment(values: dict[str, str]) -> dict[str, str]:
     return {**own, **{name: value for name, value in values.items() if name == "SLURM_ARRAY_TASK_ID"}}
 
 
-def default_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
+def default_variables(origin: CodeFields) -> Dict[str, str]:
     """Variables that are set unless the person set them, even to an empty value.
 
     PYTHONUNBUFFERED makes Python write each line at once, which it does not do by default when the output is
     a file. So the log of a run that is stopped has the last lines.
     """
     found = {"PYTHONUNBUFFERED": "1", **(origin.get("versions") or {})}
-    if origin.get("commit"):
-        found["WANDB_GIT_COMMIT"] = str(origin["commit"])
+    commit = origin.get("commit")
+    if commit:
+        found["WANDB_GIT_COMMIT"] = str(commit)
     return found
 
 
-def commit_variables(origin: Mapping[str, Any]) -> Dict[str, str]:
+def commit_variables(origin: CodeFields) -> Dict[str, str]:
     """What git says about the code: commit, branch, changes. A fact that is unknown gets no variable."""
+    dirty = origin.get("dirty")
     found = {
         "GOFER_COMMIT": origin.get("commit"),
         "GOFER_BRANCH": origin.get("branch"),
-        "GOFER_DIRTY": None if origin.get("dirty") is None else str(int(origin["dirty"])),
+        "GOFER_DIRTY": None if dirty is None else str(int(dirty)),
     }
     return {name: str(value) for name, value in found.items() if value is not None}

@@ -6,7 +6,57 @@ have written it: fields that are missing get their defaults, and fields that are
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict
+
+
+class CodeFields(TypedDict, total=False):
+    """A gofer.model.run.CodeOrigin as JSON. Fields that are the default may be missing."""
+
+    folder: str
+    commit: Optional[str]
+    branch: Optional[str]
+    dirty: Optional[bool]
+    file_times: bool
+    environments: Sequence[str]
+    imports: Sequence[str]
+    versions: Dict[str, str]
+    git: bool
+    secret_files: Sequence[str]
+
+
+class FunctionFields(TypedDict):
+    """A gofer.model.job.JobFunction as JSON."""
+
+    name: str
+    sha256: str
+    size: int
+    python: str
+
+
+class FolderFields(TypedDict, total=False):
+    """A gofer.model.job.JobFolder as JSON. Fields that are the default may be missing."""
+
+    store: str
+    path: str
+    mode: str
+    here: Optional[str]
+    read_only: bool
+    options: Sequence[str]
+
+
+class DependencyFields(TypedDict, total=False):
+    """A gofer.model.job.RunDependency as JSON. Without `ok`, the run has to succeed."""
+
+    run: str
+    ok: bool
+    placement: str
+
+
+class RestoreFields(TypedDict, total=False):
+    """A gofer.model.run.RestoreFrom as JSON."""
+
+    run: str
+    rows: Optional[Sequence[int]]
 
 
 class NodeLayout(NamedTuple):
@@ -24,10 +74,8 @@ class NodeRequest(NamedTuple):
     """One run or a whole array. Row i of an array has the values `rows[i]` of `columns`; the queue of a
     machine has the rows in its database.
 
-    `code` is a gofer.model.run.CodeOrigin, `function` a gofer.model.job.JobFunction, and the values of
-    `folders` are gofer.model.job.JobFolder. `store` is the folder that the run writes to; None where an
-    uploader sends the files. `memory_mib` is for each node, 0 where the job asks for none. The values of
-    `after` are gofer.model.job.RunDependency.
+    `store` is the folder that the run writes to; None where an uploader sends the files. `memory_mib` is for
+    each node, 0 where the job asks for none.
 
     For a queue, `remote` is the URL of the store where `store` is not the store itself. `span` has the
     numbers of the nodes on this machine when others are elsewhere. `leased` GPUs are shared with other
@@ -38,11 +86,11 @@ class NodeRequest(NamedTuple):
     layout: NodeLayout
     target: str = ""
     snapshot: Optional[str] = None
-    code: Optional[Dict[str, Any]] = None
+    code: Optional[CodeFields] = None
     workdir: str = ""
     stdin: Optional[int] = None
-    function: Optional[Dict[str, Any]] = None
-    folders: Mapping[str, Dict[str, Any]] = {}
+    function: Optional[FunctionFields] = None
+    folders: Mapping[str, FolderFields] = {}
     command: Sequence[str] = ()
     launcher: str = ""
     multi_process: bool = True
@@ -64,8 +112,8 @@ class NodeRequest(NamedTuple):
     grace_s: float = 0.0
     retries: int = 0
     retry_on: Sequence[str] = ()
-    restore_from: Optional[Dict[str, Any]] = None
-    after: Sequence[Mapping[str, Any]] = ()
+    restore_from: Optional[RestoreFields] = None
+    after: Sequence[DependencyFields] = ()
     parent: Optional[str] = None
     store: Optional[str] = None
     remote: Optional[str] = None
@@ -79,11 +127,11 @@ class NodeRequest(NamedTuple):
     rows: Sequence[Sequence[str]] = ()
     name: str = ""
     sbatch: Optional[Sequence[str]] = None
-    batch_signal: Optional[Sequence[Any]] = None
+    batch_signal: Optional[Tuple[str, float]] = None
     passes_signals: bool = False
     kill_wait_s: float = 0.0
 
-    def encode(self) -> Dict[str, Any]:
+    def encode(self) -> Dict[str, object]:
         """The request as plain values, for `decode`."""
         return {**self._asdict(), "layout": self.layout._asdict()}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+
+from gofer.core.gpus import GpuReading
 
 
 class _Memory(ctypes.Structure):
@@ -42,10 +43,10 @@ class Nvml:
             return None
         return text.value.decode("ascii", "replace")
 
-    def sample(self, index: int) -> dict[str, Any]:
-        """Name, memory in MiB and utilisation in percent of one GPU, as far as the driver reports them."""
+    def sample(self, index: int) -> GpuReading:
+        """Name, memory and utilisation of one GPU, as far as the driver reports them."""
         device = ctypes.c_void_p()
-        facts: dict[str, Any] = {"index": index}
+        facts: GpuReading = {"index": index}
         if self._library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) != 0:
             return facts
         name = ctypes.create_string_buffer(96)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, Generic, Iterable, List, TypeVar
+from typing import Callable, Dict, Generic, Iterable, List, TypeVar
 
 # A function that receives one progress message.
-SendMessage = Callable[[Dict[str, Any]], None]
+SendMessage = Callable[[Dict[str, object]], None]
 
 T = TypeVar("T")
 R = TypeVar("R")

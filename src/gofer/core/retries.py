@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping, Sequence
+from typing import Collection, Mapping, Sequence
 
 from gofer.core import attempts
 from gofer.core.attempts import AttemptRecords
-from gofer.core.outcome import Outcome, attempt_record
+from gofer.core.outcome import AttemptFields, Outcome, attempt_record
 from gofer.core.states import Reason, State
 
 
@@ -15,7 +15,7 @@ def judge(facts: AttemptRecords) -> Outcome:
     return attempts.judge(facts, restarts=attempts.MOST_RESTARTS, rebooted=False)
 
 
-def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> dict[str, Any]:
+def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> AttemptFields:
     """The record of an attempt that another attempt followed. When not all of its nodes recorded their end,
     the detail is `words`.
     """
@@ -29,7 +29,7 @@ def earlier(number: int, facts: AttemptRecords, begun_at: float, words: str) -> 
 
 
 def should_retry(
-    history: Sequence[Mapping[str, Any]],
+    history: Sequence[Mapping[str, object]],
     *,
     retries: int,
     retry_on: Collection[str],

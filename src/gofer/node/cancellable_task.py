@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any, Callable, Dict, NoReturn
+from typing import Callable, Dict, NoReturn
 
 from gofer.core.parallel import SendMessage
 from gofer.core.processes import close_all_but
@@ -82,7 +82,7 @@ def _end(pid: int) -> None:
 def _be_child(work: Callable[[SendMessage], None], writer: int) -> NoReturn:
     """In the forked child. Nothing may return into the agent's code."""
 
-    def send_message(message: Dict[str, Any]) -> None:
+    def send_message(message: Dict[str, object]) -> None:
         data = json.dumps(message).encode("ascii") + b"\n"
         while data:
             data = data[os.write(writer, data) :]

@@ -16,6 +16,7 @@ from gofer.core.json_text import parse_count
 from gofer.core.launch import NodePlace
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
+from gofer.core.store_spec import StoreSpec
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.code import working_copy
@@ -51,7 +52,7 @@ def bring(task: Task, keep_on: Callable[[int], bool]) -> None:
     if run_id is None or store is None:
         return
     key, prefix = run_layout.run_key(run_id), store.get("prefix", "")
-    spec = {**store, "prefix": f"{prefix}/{key}" if prefix else key}
+    spec: StoreSpec = {**store, "prefix": f"{prefix}/{key}" if prefix else key}
     try:
         cancellable_task.run(
             lambda send_message: copy.copy(spec, task.code + _COPIED, {"run": run_id}, send_message),

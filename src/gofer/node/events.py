@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable, Dict
+from typing import Callable, Dict
 
 from gofer.core import files, gpus, run_layout
+from gofer.core.gpus import GpuReading
 from gofer.node import memory
 
 _REPORT_S = 5.0
@@ -40,7 +41,7 @@ class EventLog:
     def beat(self, watched_gpus: list[int], pids: list[int]) -> None:
         """Replace the heartbeat file. Never raises."""
         rss_mib = memory.resident_mib(pids)
-        facts: dict[str, Any] = {"at": time.time(), "rss_mib": rss_mib}
+        facts: dict[str, object] = {"at": time.time(), "rss_mib": rss_mib}
         facts["rss_peak_mib"] = self._peak("rss", rss_mib)
         facts["gpus"] = [self._with_peaks(reading) for reading in gpus.sample(watched_gpus)]
         try:
@@ -48,7 +49,7 @@ class EventLog:
         except OSError:
             pass
 
-    def _with_peaks(self, reading: dict[str, Any]) -> dict[str, Any]:
+    def _with_peaks(self, reading: GpuReading) -> dict[str, object]:
         """A reading of a GPU, with the highest values so far."""
         index = reading["index"]
         used, busy = reading.get("memory_used_mib"), reading.get("utilisation")
@@ -75,7 +76,7 @@ class FolderProgress:
         self._event = event
         self._about = {"name": name, "mode": mode}
         self._step = ""
-        self._counts: Dict[str, Any] = {}
+        self._counts: Dict[str, object] = {}
         self._next_report = 0.0
 
     def report(self, step: str, **facts: object) -> None:
@@ -83,7 +84,7 @@ class FolderProgress:
         self._event("folder", **self._about, step=step, **self._counts, **facts)
         self._next_report = time.monotonic() + _REPORT_S
 
-    def receive(self, message: Dict[str, Any]) -> None:
+    def receive(self, message: Dict[str, object]) -> None:
         if "waiting" in message:
             self._event("folder", **self._about, step="waiting")
             self._next_report = 0.0

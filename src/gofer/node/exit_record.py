@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
-from gofer.core.outcome import Outcome
+from gofer.core.outcome import ExitFields, FailureFields, Outcome, RankFields
 from gofer.core.states import Reason, State
 from gofer.node.out_of_memory import Kills, ran_out
 from gofer.node.watch import ProcessEnd, WatchResult
-
-# The order of the keys in `exit.json`.
-_KEYS = (
-    *("node", "state", "reason", "detail", "exit_code", "signal", "first_failure"),
-    *("started_at", "ended_at", "elapsed_s", "ranks"),
-)
 
 # The last lines of a rank's log.
 Tail = Callable[[int], "list[str]"]
@@ -65,7 +59,7 @@ def judge(watched: WatchResult, *, tail: Tail, kills: Kills, limit_s: float | No
 
 def encode(
     node: int, outcome: Outcome, *, watched: WatchResult | None, tail: Tail, running: RunningSince | None
-) -> dict[str, Any]:
+) -> ExitFields:
     """The content of `exit.json`; `watched` and `running` are None when no rank was started."""
     first = watched.first_failure if watched else None
     ended = sorted(watched.ended) if watched else []
@@ -76,19 +70,41 @@ def encode(
         ended_at=time.time(),
         elapsed_s=time.monotonic() - running.since if running else 0.0,
     )
-    record: dict[str, Any] = dict.fromkeys(_KEYS)
-    record.update(
-        outcome.encode(),
-        node=node,
-        signal=worst.signal if worst else None,
-        first_failure={**_facts(first), "at": first.at, "tail": tail(first.rank)} if first else None,
-        ranks=[{**_facts(end), "pid": end.pid, "ended_at": end.at} for end in ended],
-    )
-    return record
+    fields = outcome.encode()
+    # The order of the keys in `exit.json`.
+    return {
+        "node": node,
+        "state": fields["state"],
+        "reason": fields["reason"],
+        "detail": fields["detail"],
+        "exit_code": fields["exit_code"],
+        "signal": worst.signal if worst else None,
+        "first_failure": _failure(first, tail(first.rank)) if first else None,
+        "started_at": fields["started_at"],
+        "ended_at": fields["ended_at"],
+        "elapsed_s": fields["elapsed_s"],
+        "ranks": [_rank(end) for end in ended],
+    }
 
 
-def _facts(one: ProcessEnd) -> dict[str, Any]:
-    return {"rank": one.rank, "exit_code": one.exit_code, "signal": one.signal}
+def _failure(first: ProcessEnd, tail: list[str]) -> FailureFields:
+    return {
+        "rank": first.rank,
+        "exit_code": first.exit_code,
+        "signal": first.signal,
+        "at": first.at,
+        "tail": tail,
+    }
+
+
+def _rank(end: ProcessEnd) -> RankFields:
+    return {
+        "rank": end.rank,
+        "exit_code": end.exit_code,
+        "signal": end.signal,
+        "pid": end.pid,
+        "ended_at": end.at,
+    }
 
 
 def _signal_name(number: int) -> str:

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional
 
 from gofer.core import files
 from gofer.core.json_text import parse_json
@@ -192,7 +192,7 @@ def _read(placeholder: socket.socket) -> Optional[Dict[str, str]]:
     placeholder.settimeout(_READ_S)
     try:
         with placeholder.makefile("rb") as incoming:
-            sent: Dict[str, Any] = parse_json(incoming.readline())
+            sent: Dict[str, str] = parse_json(incoming.readline())
     except (OSError, ValueError):
         return None
     return sent

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Callable
 
 from gofer.core import attempts, files, processes, run_layout
 from gofer.core.command.launcher_options import Launched, write_hostfiles
 from gofer.core.outcome import Outcome
 from gofer.core.secrets import secret_files
 from gofer.core.states import Reason, State
+from gofer.core.store_spec import StoreSpec
 from gofer.node import background, cancellable_task, continued_files, exit_record, mpi, spawn
 from gofer.node import failure_advice as advice
 from gofer.node.code import beside_copy
@@ -66,7 +67,7 @@ class Node:
     # the run.
     package_cache: str = ""
     is_alone = False  # If the agent is in a container, whether this run is the only one in it.
-    package_store: dict[str, Any] | None = None
+    package_store: StoreSpec | None = None
 
     def __init__(
         self,

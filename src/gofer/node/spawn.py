@@ -10,10 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, NoReturn, Optional, Tuple
 
 from gofer.core import files
 from gofer.core.command import process_limits, shebang
+from gofer.core.command.process_limits import ProcessLimits
 from gofer.core.command.programs import locate
 
 CANNOT_RUN = 126
@@ -42,7 +43,7 @@ class RankCommand(NamedTuple):
     environment: dict[str, str]
     log: str
     fenced: bool
-    limits: Optional[Mapping[str, Any]] = None
+    limits: Optional[ProcessLimits] = None
     report: Callable[[List[str]], None] = lambda problems: None
     stdin: str = os.devnull
 

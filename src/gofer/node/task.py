@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 from gofer.core import launch, run_layout
 from gofer.core.command import launcher_options, output_word
 from gofer.core.command.programs import locate
 from gofer.core.launch import commit_variables, default_variables
-from gofer.core.node_request import NodeRequest
+from gofer.core.node_request import CodeFields, NodeRequest
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.code.project_paths import lead_to_copy
 
@@ -28,8 +28,8 @@ class Task(NamedTuple):
         return str(self.request.store)
 
     @property
-    def origin(self) -> Mapping[str, Any]:
-        """The origin of the code, a gofer.model.run.CodeOrigin; empty without code."""
+    def origin(self) -> CodeFields:
+        """The origin of the code; empty without code."""
         return self.request.code or {}
 
     @property

@@ -1,19 +1,15 @@
 """A small client for object stores that uses only the standard library, for nodes and for the laptop.
 
 The HTTP code is gofer's own because nodes have only Python: no package can be installed there before a run.
-`open_objects` takes plain data, which can be sent to a node:
-
-    {"kind": "azure", "endpoint": …, "container": …, "prefix": …,
-     "sas": … | "account": …, "key": … | "token": … | "identity": {"client_id": …}}
-    {"kind": "s3", "endpoint": …, "bucket": …, "prefix": …, "region": …, "access_key": …, "secret_key": …,
-     "session_token": …}
-    {"kind": "file", "root": …}
+`open_objects` takes plain data, which can be sent to a node: see gofer.core.store_spec.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Optional, Union
+
+from gofer.core.store_spec import StoreSpec
 
 if TYPE_CHECKING:
     from gofer.objects.azure import AzureObjects
@@ -24,9 +20,7 @@ if TYPE_CHECKING:
     from gofer.objects.s3 import S3Objects
 
 
-def open_objects(
-    spec: Mapping[str, Any], *, policy: Optional[Policy] = None
-) -> Union[ObjectService, FileObjects]:
+def open_objects(spec: StoreSpec, *, policy: Optional[Policy] = None) -> Union[ObjectService, FileObjects]:
     """A client for the objects that `spec` describes. Does no I/O; ValueError for a spec that is not valid.
 
     Failed connections are retried for as long as the policy allows: gofer has written to the store when it
@@ -47,16 +41,17 @@ def open_objects(
     raise ValueError(f"no such kind of objects: {kind!r}")
 
 
-def open_azure(spec: Mapping[str, Any], signer: Signer, *, policy: Optional[Policy] = None) -> AzureObjects:
+def open_azure(spec: StoreSpec, signer: Signer, *, policy: Optional[Policy] = None) -> AzureObjects:
     """The client of a container, with any signer."""
     from gofer.objects.azure import AzureObjects
     from gofer.objects.client import Client
 
-    client = Client(spec["endpoint"], signer, policy=policy, **_timeouts(spec))
-    return AzureObjects(client, spec["endpoint"], spec["container"], spec.get("prefix", ""))
+    endpoint = spec["endpoint"] or ""
+    client = Client(endpoint, signer, policy=policy, silence_timeout_s=_silence_timeout_s(spec))
+    return AzureObjects(client, endpoint, spec["container"], spec.get("prefix", ""))
 
 
-def open_s3(spec: Mapping[str, Any], *, policy: Optional[Policy] = None) -> S3Objects:
+def open_s3(spec: StoreSpec, *, policy: Optional[Policy] = None) -> S3Objects:
     """The client of a bucket."""
     from gofer.objects.client import Client
     from gofer.objects.s3 import S3Objects
@@ -68,11 +63,11 @@ def open_s3(spec: Mapping[str, Any], *, policy: Optional[Policy] = None) -> S3Ob
     keys = AccessKey(spec["access_key"], spec["secret_key"], spec.get("session_token"))
     region = spec.get("region") or "us-east-1"
     signer = SigV4(keys, region, server.host_header, is_secure=server.scheme == "https")
-    client = Client(url, signer, policy=policy, **_timeouts(spec))
+    client = Client(url, signer, policy=policy, silence_timeout_s=_silence_timeout_s(spec))
     return S3Objects(client, url, spec["bucket"], spec.get("prefix", ""))
 
 
-def s3_url(spec: Mapping[str, Any]) -> str:
+def s3_url(spec: StoreSpec) -> str:
     """The address of the bucket. The bucket's name is part of the host, unless a dot in it breaks TLS."""
     endpoint, bucket = spec.get("endpoint"), spec["bucket"]
     if endpoint:
@@ -81,22 +76,25 @@ def s3_url(spec: Mapping[str, Any]) -> str:
     return f"https://{host}/{bucket}" if "." in bucket else f"https://{bucket}.{host}"
 
 
-def _azure_signer(spec: Mapping[str, Any]) -> Signer:
+def _azure_signer(spec: StoreSpec) -> Signer:
     from gofer.objects.azure_auth import Bearer, Sas, SharedKey, bare_token
 
     if spec.get("key"):
         return SharedKey(spec["account"], spec["key"])
     if spec.get("sas"):
         return Sas(bare_token(spec["sas"]))
-    if spec.get("identity") is not None:
+    identity = spec.get("identity")
+    if identity is not None:
         from gofer.objects.identity import token_source
 
-        return Bearer(token_source(spec["identity"]))
+        return Bearer(token_source(identity))
     token = spec["token"]
     # A node cannot get another token. The end is set far ahead; the service refuses the token when it
     # expires.
     return Bearer(lambda: (token, time.time() + 86400))
 
 
-def _timeouts(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"silence_timeout_s": float(spec["timeout_s"])} if "timeout_s" in spec else {}
+def _silence_timeout_s(spec: StoreSpec) -> float:
+    from gofer.objects.wire import SILENCE_TIMEOUT_S
+
+    return spec.get("timeout_s", SILENCE_TIMEOUT_S)

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
 from urllib.parse import urlencode
 
 from gofer.core.json_text import parse_json
+from gofer.core.store_spec import IdentitySpec
 from gofer.objects.facts import ObjectsError
 from gofer.objects.retry_policy import Policy, Transient, is_worth_it, retry_after_s, retry_request
 
@@ -34,7 +35,7 @@ class TokenRequest(NamedTuple):
     headers: Dict[str, str]
 
 
-def token_source(identity: Mapping[str, Any]) -> Callable[[], Tuple[str, float]]:
+def token_source(identity: IdentitySpec) -> Callable[[], Tuple[str, float]]:
     """A function that fetches a token and its end. It blocks, and raises ObjectsError when there is no token.
 
     `identity` has the `client_id` or the `resource_id` of the identity, where the machine has several.
@@ -47,7 +48,7 @@ def token_source(identity: Mapping[str, Any]) -> Callable[[], Tuple[str, float]]
     return fetch
 
 
-def token_request(environ: Mapping[str, str], identity: Mapping[str, Any]) -> TokenRequest:
+def token_request(environ: Mapping[str, str], identity: IdentitySpec) -> TokenRequest:
     """The request that gets a token on this machine. Pure."""
     resource_id = identity.get("resource_id")
     # DEFAULT_IDENTITY_CLIENT_ID is set by Azure ML on computes with a user-assigned identity.
@@ -67,7 +68,7 @@ def token_request(environ: Mapping[str, str], identity: Mapping[str, Any]) -> To
     )
 
 
-def _url(place: str, query: Mapping[str, Any]) -> str:
+def _url(place: str, query: Mapping[str, object]) -> str:
     fields = {"resource": RESOURCE, **{name: value for name, value in query.items() if value}}
     return f"{place}{'&' if '?' in place else '?'}{urlencode(fields)}"
 

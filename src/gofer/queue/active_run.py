@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from typing import Any, Iterator
+from typing import Iterator
 
 from gofer.core import launch
 from gofer.core.node_request import NodeRequest
@@ -14,6 +14,7 @@ from gofer.core.processes import ProcessIdentity
 from gofer.node.code import work_folders
 from gofer.node.rendezvous.run_nodes import own_nodes
 from gofer.node.watch import STOP, STOP_NOW, STOP_PATIENTLY
+from gofer.queue.agent import AgentMessage
 from gofer.queue.agent_pool import Share
 from gofer.queue.database import OWN_GRACE, QueuedRun
 from gofer.queue.scheduler import Grant
@@ -86,7 +87,7 @@ class ActiveRun:
         while True:
             yield signal.SIGKILL, _STUCK_S
 
-    def message(self, share: Share, *, queue_home: str, port: int) -> dict[str, Any]:
+    def message(self, share: Share, *, queue_home: str, port: int) -> AgentMessage:
         """What the agent of one node receives in addition to the request: its place, arguments and code
         folder.
         """

@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import sqlite3
-from typing import Any, ContextManager
+from typing import Any, ContextManager, Dict, TypedDict
 
 from gofer.core import node_request, processes
 from gofer.core.launch import NodePlace
@@ -35,6 +35,18 @@ from gofer.node.task import Task
 from gofer.node.watch import Watch
 from gofer.queue import wake
 from gofer.queue.database import Queue
+
+
+class AgentMessage(TypedDict, total=False):
+    """What the supervisor sends for one share. `request` (gofer.core.node_request) and `private` (the fields
+    of RunSecrets) are left out when the agent has them already; `place` are the fields of NodePlace.
+    """
+
+    request: Dict[str, Any]
+    private: Dict[str, Any]
+    place: Dict[str, Any]
+    args: Dict[str, str]
+    code: str
 
 
 class AgentProcess:
@@ -121,13 +133,14 @@ class AgentProcess:
             return b""
         return line if line.endswith(b"\n") else b""
 
-    def _task(self, message: dict[str, Any]) -> Task:
+    def _task(self, message: AgentMessage) -> Task:
         """The share that a message describes. The request and the private values are large and the same for
         all rows of an array, so the supervisor sends them only once.
         """
-        if "request" in message:
-            self._request = node_request.decode(message["request"])
-            self._private = RunSecrets(**message["private"])
+        request, private = message.get("request"), message.get("private")
+        if request is not None and private is not None:
+            self._request = node_request.decode(request)
+            self._private = RunSecrets(**private)
         place = NodePlace(**message["place"])
         return Task(self._request, place, message["args"], message["code"], self._private)
 

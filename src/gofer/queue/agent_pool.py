@@ -12,14 +12,14 @@ import socket
 import sys
 import time
 import traceback
-from typing import Any, Collection, NamedTuple, NoReturn
+from typing import Collection, NamedTuple, NoReturn
 
 from gofer.core import attempts, files, processes, run_layout
 from gofer.core.processes import ProcessIdentity, close_all_but
 from gofer.core.sleep import pause
 from gofer.node import cgroups
 from gofer.node.watch import REQUESTS
-from gofer.queue.agent import CGROUP_PREFIX, AgentProcess, cgroup_name
+from gofer.queue.agent import CGROUP_PREFIX, AgentMessage, AgentProcess, cgroup_name
 
 # How long an agent with nothing to do may take to end.
 _PATIENCE_S = 5.0
@@ -90,9 +90,7 @@ class AgentPool:
         idle = [one for one in self._agents.values() if one.share is None][:count]
         return idle + [self._fork() for _ in range(count - len(idle))]
 
-    def assign(
-        self, agent: PooledAgent, share: Share, message: dict[str, Any], known: dict[str, Any]
-    ) -> None:
+    def assign(self, agent: PooledAgent, share: Share, message: AgentMessage, known: AgentMessage) -> None:
         """Give an idle agent a share.
 
         `known` is the large part of the message. It is sent only when the agent does not have it yet.

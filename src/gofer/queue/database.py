@@ -12,13 +12,14 @@ import os
 import sqlite3
 import time
 from contextlib import closing
-from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, Iterable, NamedTuple, Sequence, TypedDict, TypeVar
 
 from gofer.core import files, node_request, run_layout
 from gofer.core.node_request import NodeRequest
-from gofer.core.outcome import Outcome, decode
+from gofer.core.outcome import AttemptFields, Outcome
 from gofer.core.queue_home import make_folder
 from gofer.core.retry import backoff, retry, retry_if
+from gofer.core.states import Reason, State
 
 T = TypeVar("T")
 
@@ -66,6 +67,16 @@ CREATE INDEX IF NOT EXISTS runs_cancelled ON runs (seq) WHERE cancel_grace_s IS 
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
+class RequestFields(TypedDict, total=False):
+    """A request as JSON: the fields that the queue itself reads. gofer.core.node_request has the others."""
+
+    id: str
+    store: str
+    gpus: int
+    block: int
+    priority: int
+
+
 class QueuedRun:
     """One run in the queue, as the supervisor holds it in memory."""
 
@@ -84,7 +95,7 @@ class QueuedRun:
     exit_code: int | None
     attempt: int
     restarts: int
-    attempts: list[dict[str, Any]]
+    attempts: list[AttemptFields]
     gpus: list[list[int]]
     agents: list[list[int]]
     not_before: float
@@ -97,7 +108,7 @@ class QueuedRun:
         for name, value in zip(_COLUMNS, values):
             setattr(self, name, json.loads(value) if name in _AS_JSON else value)
 
-    def saved(self) -> list[Any]:
+    def saved(self) -> list[object]:
         """The values that a supervisor changes, encoded for the database."""
         return [
             json.dumps(getattr(self, name)) if name in _AS_JSON else getattr(self, name) for name in _SAVED
@@ -106,7 +117,15 @@ class QueuedRun:
     @property
     def outcome(self) -> Outcome:
         """How the run ended, or how far it is."""
-        return decode({name: getattr(self, name) for name in Outcome._fields})
+        return Outcome(
+            State(self.state),
+            None if self.reason is None else Reason(self.reason),
+            self.detail,
+            self.exit_code,
+            self.started_at,
+            self.ended_at,
+            self.elapsed_s,
+        )
 
     def end(self, outcome: Outcome) -> None:
         """Set the outcome of the run, which ended with an attempt that ended so."""
@@ -130,7 +149,7 @@ class QueueStatus(NamedTuple):
     started_at: float | None
     ended_at: float | None
     elapsed_s: float | None
-    attempts: list[dict[str, Any]]
+    attempts: list[AttemptFields]
 
 
 _REPORTED = QueueStatus._fields[1:]
@@ -175,16 +194,14 @@ class Queue:
         self._db = self.file.open()
         return act()
 
-    def add(
-        self, body: dict[str, Any], runs: Iterable[tuple[str, int | None, dict[str, str] | None]]
-    ) -> bool:
+    def add(self, body: RequestFields, runs: Iterable[tuple[str, int | None, dict[str, str] | None]]) -> bool:
         """Queue a request with all its runs, or nothing; False when the request was there already.
 
         Runs that ended in an earlier queue file, now lost, get the outcome that the store has recorded.
         """
         return self._mending(lambda: self._add(body, list(runs)))
 
-    def _add(self, body: dict[str, Any], runs: list[tuple[str, int | None, dict[str, str] | None]]) -> bool:
+    def _add(self, body: RequestFields, runs: list[tuple[str, int | None, dict[str, str] | None]]) -> bool:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             known = self._db.execute(
@@ -276,13 +293,13 @@ class Queue:
         changes = ", ".join(f"{name} = ?" for name in _SAVED)
         self._change(f"UPDATE runs SET {changes} WHERE seq = ?", rows)
 
-    def _change(self, query: str, values: Sequence[tuple[Any, ...]]) -> None:
+    def _change(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.executemany(query, values)
 
 
-def _ended_before(body: dict[str, Any]) -> list[list[Any]]:
+def _ended_before(body: RequestFields) -> list[list[object]]:
     """The runs of the request that ended in an earlier, lost queue, from the list in the store: values of
     _REPORTED, then the id.
     """

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import traceback
-from typing import Any, Dict, NoReturn, Optional
+from typing import Dict, NoReturn, Optional
 
 from gofer.core import files, processes, run_layout
 from gofer.core.launch import NodePlace
@@ -26,6 +26,7 @@ from gofer.node.kept.limit import Keeping
 from gofer.node.kept.tally import FileTally
 from gofer.node.task import Task
 from gofer.node.watch import REQUESTS
+from gofer.queue.agent import AgentMessage
 from gofer.queue.agent_pool import Share
 
 
@@ -37,7 +38,7 @@ class FileRecovery:
         self._begun: Dict[Share, int] = {}
 
     def start(
-        self, share: Share, message: Dict[str, Any], request: NodeRequest, private: RunSecrets
+        self, share: Share, message: AgentMessage, request: NodeRequest, private: RunSecrets
     ) -> Optional[ProcessIdentity]:
         """Start a process that keeps the files of a share. The agent and all processes of the share must be
         dead.

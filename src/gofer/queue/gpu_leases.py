@@ -23,7 +23,6 @@ import sys
 import time
 from typing import (
     TYPE_CHECKING,
-    Any,
     Callable,
     Dict,
     Iterable,
@@ -213,7 +212,7 @@ class Leases:
         return [path for path in paths if path.startswith(stem)]
 
     def _write(self, gpus: Dict[int, ProcessIdentity], *, waits: bool) -> None:
-        content: Dict[str, Any] = {
+        content: Dict[str, object] = {
             "queue": self._queue,
             "gpus": {str(gpu): list(agent) for gpu, agent in gpus.items()},
             "waits_at": time.time() if waits else None,
@@ -258,7 +257,7 @@ def _read(path: str) -> Optional[Lease]:
 def _parsed(data: bytes, owner: int, name: str, *, may_be_nameless: bool) -> Optional[Lease]:
     """Earlier versions of gofer write no name into the file."""
     try:
-        content: Dict[str, Any] = parse_json(data)
+        content = parse_json(data)
         if content.get("file", name if may_be_nameless else None) != name:
             return None
         who = f"{owner}:{content['queue']}"

@@ -12,10 +12,9 @@ import random
 import select
 import socket
 import time
-from typing import Any
 
-from gofer.core import attempts, files, processes, run_layout
-from gofer.core.outcome import Outcome, attempt_record
+from gofer.core import attempts, processes, run_layout
+from gofer.core.outcome import ExitFields, Outcome, attempt_record
 from gofer.core.processes import ProcessIdentity
 from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
@@ -23,6 +22,7 @@ from gofer.node.rendezvous import run_nodes
 from gofer.node.watch import STOP_FOR_PEER
 from gofer.queue import scheduler, wake
 from gofer.queue.active_run import ActiveRun
+from gofer.queue.agent import AgentMessage
 from gofer.queue.agent_pool import AgentPool, PooledAgent, Share
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.dependencies import Dependencies
@@ -418,15 +418,18 @@ class Supervisor:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
     def _assign(self, one: ActiveRun, agents: list[PooledAgent]) -> None:
-        known = {"request": one.request.encode(), "private": self.journal.private(one.entry)._asdict()}
+        known: AgentMessage = {
+            "request": one.request.encode(),
+            "private": self.journal.private(one.entry)._asdict(),
+        }
         port = _free_port()
         for share, agent in zip(sorted(one.left), agents):
             self.agents.assign(agent, share, one.message(share, queue_home=self.queue_home, port=port), known)
 
 
-def _exit_record(one: ActiveRun, share: Share) -> dict[str, Any] | None:
+def _exit_record(one: ActiveRun, share: Share) -> ExitFields | None:
     """What the agent wrote about the end of its share; None before."""
-    return files.read_json(os.path.join(one.store, run_layout.node_key(*share), run_layout.EXIT))
+    return attempts.read_exit(os.path.join(one.store, run_layout.node_key(*share)))
 
 
 def _free_port() -> int:

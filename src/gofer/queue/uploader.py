@@ -13,12 +13,15 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from gofer.core.node_request import NodeRequest
 from gofer.core.processes import close_all_but
 from gofer.core.sleep import pause
 from gofer.queue import wake
+
+if TYPE_CHECKING:
+    from gofer.queue.uploader_process import UploadMessage
 
 
 class UploadResult(NamedTuple):
@@ -35,7 +38,7 @@ class Uploader:
         self._queue_home = queue_home
         self._connection: socket.socket | None = None
         self._received = b""
-        self._messages: dict[str, dict[str, Any]] = {}
+        self._messages: dict[str, UploadMessage] = {}
         self.pid: int | None = None
 
     @property
@@ -79,7 +82,7 @@ class Uploader:
             os.waitpid(self.pid, 0)
         self._connection = self.pid = None
 
-    def _inform(self, message: dict[str, Any]) -> None:
+    def _inform(self, message: UploadMessage) -> None:
         self._messages[message["run"]] = message
         if self._connection is None:
             self._start()
@@ -102,7 +105,7 @@ class Uploader:
         pause(0.05)  # a process that dies at once must not be forked in a busy loop
         self._start()
 
-    def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
+    def _send(self, connection: socket.socket, message: UploadMessage) -> None:
         connection.setblocking(True)
         try:
             connection.sendall(json.dumps(message).encode() + b"\n")
@@ -112,9 +115,8 @@ class Uploader:
             connection.setblocking(False)
 
 
-def _message(run_id: str, request: NodeRequest, *, ended: bool = False, over: bool = False) -> dict[str, Any]:
-    words = {"run": run_id, "request": request.id, "sync": request.sync}
-    return {**words, "ended": ended, "over": over}
+def _message(run_id: str, request: NodeRequest, *, ended: bool = False, over: bool = False) -> UploadMessage:
+    return {"run": run_id, "request": request.id, "sync": request.sync, "ended": ended, "over": over}
 
 
 def _run_uploader(queue_home: str, connection: socket.socket) -> NoReturn:

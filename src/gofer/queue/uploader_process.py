@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple, Sequence, TypedDict
 
 from gofer.core.queue_home import spool_folder
 from gofer.core.secrets import run_secrets
@@ -31,6 +31,18 @@ def upload_runs(queue_home: str, connection: socket.socket) -> bool:
     return _Process(queue_home, connection).serve()
 
 
+class UploadMessage(TypedDict):
+    """A run whose folder is to be sent. `ended`: the run will write nothing more. `over`: it was the last of
+    its request.
+    """
+
+    run: str
+    request: str
+    sync: Sequence[str]
+    ended: bool
+    over: bool
+
+
 class _Done(NamedTuple):
     """A run's folder is completely in the store, except for what `problem` names."""
 
@@ -40,7 +52,7 @@ class _Done(NamedTuple):
 class _Watched:
     """One run: the last message about it, and the work on it that is under way."""
 
-    def __init__(self, message: dict[str, Any]) -> None:
+    def __init__(self, message: UploadMessage) -> None:
         self.message = message
         self.work: Future[_Done | None] | None = None
         self.failing_since: float | None = None
@@ -92,7 +104,7 @@ class _Process:
             one.work = self._pool.submit(self._work, one.message)
             one.work.add_done_callback(lambda _: _poke(self._done_write))
 
-    def _work(self, message: dict[str, Any]) -> _Done | None:
+    def _work(self, message: UploadMessage) -> _Done | None:
         """Runs in a thread of the pool, at most one per run at a time. None while the run has not ended."""
         uploader = self._uploader(message["request"], message["sync"])
         if not message["ended"]:
@@ -104,7 +116,7 @@ class _Process:
             uploader.send_ends(message["request"], is_over=message["over"])
         return _Done(problem)
 
-    def _uploader(self, request_id: str, sync: list[str]) -> RunFolderUploader:
+    def _uploader(self, request_id: str, sync: Sequence[str]) -> RunFolderUploader:
         with self._making:
             if request_id not in self._uploaders:
                 private = run_secrets.read(self._queue_home, request_id)

@@ -14,11 +14,13 @@ Types are written as Python 3.8 can evaluate them, because a node decodes argume
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Protocol, Tuple
+from typing import Dict, List, NamedTuple, Optional, Protocol, Tuple, TypedDict
 
+from gofer.core.gpus import GpuReading
+from gofer.core.outcome import EndFields
 from gofer.core.prune import KeptItem
 from gofer.core.secrets.run_secrets import RunSecrets
-from gofer.queue.database import QueueStatus
+from gofer.queue.database import QueueStatus, RequestFields
 from gofer.queue.waiting_reasons import WaitingFacts
 
 # A value in a request in place of a number of GPUs: as many as the driver of the machine reports.
@@ -42,7 +44,7 @@ class MachineFacts(NamedTuple):
     memory_mib: int
     gpus: int
     gpus_busy: int
-    usage: List[Dict[str, Any]]
+    usage: List[GpuReading]
     counts: Dict[str, int]
     queue_home: str
 
@@ -92,7 +94,7 @@ class QueueApi(Protocol):
     def remove_secrets(self, paths: List[str]) -> None:
         """Remove secrets that `abandoned_secrets` named. Idempotent."""
 
-    def add(self, body: Dict[str, Any], runs: List[RequestedRun]) -> bool:
+    def add(self, body: RequestFields, runs: List[RequestedRun]) -> bool:
         """Queue a request with all its runs. Idempotent by ids. Whether a supervisor had to be started."""
 
     def observe(self, ids: List[str]) -> QueueAnswer:
@@ -150,6 +152,70 @@ class QueuedJob(NamedTuple):
     ahead: Optional[int]
 
 
+class SlurmJob(TypedDict):
+    """A row of a job, from the queue or from accounting. `name` is the id of the run. `exit` is known only to
+    accounting, `reason` only to the queue.
+    """
+
+    name: str
+    job: str
+    raw: str
+    row: Optional[int]
+    state: str
+    reason: str
+    start: Optional[float]
+    end: Optional[float]
+    nodes: str
+    exit: Optional[str]
+
+
+class StoppedSlurmJob(SlurmJob, total=False):
+    """A job of the queue. Where Slurm cancelled it, `stopped` says whether a person wanted that, and
+    `after` names the runs of which one did not succeed.
+    """
+
+    stopped: bool
+    after: List[str]
+
+
+class GoneSlurmRun(TypedDict):
+    """What is known of a run that the queue does not have: what its handoff folder says of the submission,
+    the rows that were asked for, those to be stopped, and the entries of accounting.
+    """
+
+    job: Optional[str]
+    rejected: Optional[str]
+    rows: List[Optional[int]]
+    stopped: List[Optional[int]]
+    book: List[SlurmJob]
+
+
+class SlurmAnswer(TypedDict):
+    """`jobs` are all jobs of gofer in Slurm's queue, one for each row. `gone` are, by name, the runs in
+    question that the queue does not have. `ends` are the recorded ends of runs, by id.
+    """
+
+    jobs: List[StoppedSlurmJob]
+    gone: Dict[str, GoneSlurmRun]
+    ends: Dict[str, EndFields]
+
+
+class FreeAndTotal(TypedDict):
+    free: int
+    total: int
+
+
+class SlurmSurvey(TypedDict):
+    """What a site has: nodes and jobs by state, GPUs by type, the limits of this user by Slurm's words."""
+
+    nodes: Dict[str, int]
+    gpus: Dict[str, FreeAndTotal]
+    cpus: FreeAndTotal
+    queue: Dict[str, int]
+    mine: Dict[str, int]
+    limits: List[Dict[str, str]]
+
+
 class SlurmApi(Protocol):
     """Slurm, asked from its login node; handoff folders and agents are in one shared folder of the site.
 
@@ -163,15 +229,15 @@ class SlurmApi(Protocol):
         """Unpack the agent of that mark. Idempotent."""
 
     def submit(
-        self, agent: str, request: Dict[str, Any], script: str, private: bytes, timeout_s: float
+        self, agent: str, request: Dict[str, object], script: str, private: bytes, timeout_s: float
     ) -> Optional[str]:
         """Submit a run exactly once; the job's number. None when the agent must be installed first.
 
         JobRejected when Slurm will never accept the job. A lost connection does not interrupt the submission.
         """
 
-    def status(self, runs: RowsOfRuns, store: Optional[str]) -> Dict[str, Any]:
-        """The state of runs; see gofer.remote.slurm.status."""
+    def status(self, runs: RowsOfRuns, store: Optional[str]) -> SlurmAnswer:
+        """The state of runs. Blocking; SlurmError when Slurm cannot be asked."""
 
     def cancel(self, runs: RowsOfRuns, grace_s: Optional[float]) -> None:
         """Ask for the end of runs. Idempotent. A lost connection does not interrupt it."""
@@ -182,8 +248,8 @@ class SlurmApi(Protocol):
     def nodes(self, partition: Optional[str]) -> List[SlurmNodeFacts]:
         """The nodes of the site, or of a partition."""
 
-    def survey(self, partition: Optional[str], account: Optional[str]) -> Dict[str, Any]:
-        """Facts for a person who chooses where to run; see gofer.remote.slurm.inventory."""
+    def survey(self, partition: Optional[str], account: Optional[str]) -> SlurmSurvey:
+        """Facts for a person who chooses where to run. Facts that the site does not report are left out."""
 
     def kept_items(self) -> List[KeptItem]:
         """The handoff folders of runs, output that could not be uploaded, and working copies."""

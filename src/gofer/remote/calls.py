@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple, Type, Union, get_type_hints
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple, Type, TypeVar, Union, get_type_hints
 
 from gofer.remote import api
 
+T = TypeVar("T")
 Json = Dict[str, Any]
 # A message: JSON, and bytes if there are any.
 Message = Tuple[Json, bytes]
@@ -20,7 +21,7 @@ Message = Tuple[Json, bytes]
 class _Served(NamedTuple):
     """An API, and the class that implements it on the machine. The module is imported with the first call."""
 
-    protocol: Any
+    protocol: type
     module: str
     implementation: str
 
@@ -55,7 +56,7 @@ class RemoteApi:
     `where` are the folders that the implementation gets. `send` sends a request and returns its answer.
     """
 
-    def __init__(self, name: str, where: Sequence[Any], send: Callable[[Json, bytes], Message]) -> None:
+    def __init__(self, name: str, where: Sequence[object], send: Callable[[Json, bytes], Message]) -> None:
         self._name = name
         self._where = list(where)
         self._send = send
@@ -63,7 +64,7 @@ class RemoteApi:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         types = _types(self._name, method)
 
-        def call(*arguments: Any, **named: Any) -> Any:
+        def call(*arguments: object, **named: object) -> Any:
             named.update(zip(types, arguments))
             data = [value for value in named.values() if isinstance(value, bytes)]
             plain = {name: None if isinstance(value, bytes) else value for name, value in named.items()}
@@ -98,14 +99,15 @@ def _types(name: str, method: str) -> Dict[str, Any]:
     return get_type_hints(function)
 
 
-def decode(value: Any, wanted: Any, data: bytes = b"") -> Any:
+def decode(value: object, wanted: Any, data: bytes = b"") -> Any:
     """A JSON value as the type `wanted` says; `data` is the value for bytes. TypeError: it does not fit."""
     if wanted is bytes:
         return data
-    if wanted is Any:
-        return value
+    # A TypedDict is a note for the reader: both sides are of one version.
+    if hasattr(wanted, "__total__"):
+        return _checked(value, dict)
     origin = getattr(wanted, "__origin__", None)
-    inner: Tuple[Any, ...] = getattr(wanted, "__args__", ())
+    inner: Any = getattr(wanted, "__args__", ())
     if origin is Union:  # the only unions are Optional
         return None if value is None else decode(value, inner[0])
     if origin is dict:
@@ -123,12 +125,12 @@ def decode(value: Any, wanted: Any, data: bytes = b"") -> Any:
 
 
 @lru_cache(maxsize=None)
-def _field_types(named_tuple: Type[Any]) -> Tuple[Any, ...]:
+def _field_types(named_tuple: Type[NamedTuple]) -> Tuple[type, ...]:
     types = get_type_hints(named_tuple)
     return tuple(types[name] for name in named_tuple._fields)
 
 
-def _checked(value: Any, wanted: Type[Any]) -> Any:
+def _checked(value: object, wanted: Type[T]) -> T:
     if not isinstance(value, wanted):
         raise TypeError(f"{value!r:.80} is not a {wanted.__name__}")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from typing import Any, Dict, List, Optional
+from typing import Dict, List, Optional
 
 from gofer.core import files, gpus, processes
 from gofer.core.queue_home import full_path
@@ -13,7 +13,7 @@ from gofer.core.secrets import run_secrets
 from gofer.core.states import State
 from gofer.node import memory
 from gofer.queue import waiting_reasons, wake
-from gofer.queue.database import Queue
+from gofer.queue.database import Queue, RequestFields
 from gofer.queue.waiting_reasons import WaitingFacts
 from gofer.remote.api import ALL_GPUS, LogEnd, MachineFacts, QueueAnswer, RequestedRun, SupervisorStatus
 
@@ -60,7 +60,7 @@ class LocalQueue:
         for path in paths:
             files.remove(path)
 
-    def add(self, body: Dict[str, Any], runs: List[RequestedRun]) -> bool:
+    def add(self, body: RequestFields, runs: List[RequestedRun]) -> bool:
         # The secrets are confirmed before the run is added: unconfirmed ones may be removed as abandoned.
         run_secrets.confirm(self._home, body["id"])
         with closing(Queue(self._home)) as queue:
@@ -105,9 +105,9 @@ class LocalQueue:
         return run_shell.program(run_id, command, terminal=terminal, node=node)
 
 
-def _completed(body: Dict[str, Any]) -> Dict[str, Any]:
+def _completed(body: RequestFields) -> RequestFields:
     """The request with the values that only this machine knows."""
-    completed = {**body, "store": full_path(body["store"])}
+    completed: RequestFields = {**body, "store": full_path(body["store"])}
     if body["gpus"] == ALL_GPUS:
         completed["gpus"] = gpus.count()
         completed["block"] = max(completed["gpus"], 1)

@@ -7,13 +7,13 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 from gofer.core import agent_installer, private_folder, prune
 from gofer.core.prune import KeptItem, touch
 from gofer.core.queue_home import full_path
 from gofer.node.kept.keeper import KEPT
-from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmNodeFacts
+from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmAnswer, SlurmNodeFacts, SlurmSurvey
 from gofer.remote.slurm import handoff_prune, inventory, status, stop, submission
 
 
@@ -31,7 +31,7 @@ class LocalSlurm:
         agent_installer.install(io.BytesIO(data), self._agents(), mark)
 
     def submit(
-        self, agent: str, request: Dict[str, Any], script: str, private: bytes, timeout_s: float
+        self, agent: str, request: Dict[str, object], script: str, private: bytes, timeout_s: float
     ) -> Optional[str]:
         # The touch also refreshes the agent's time, so that `prune` keeps it.
         if self.agent(agent) is None:
@@ -39,7 +39,7 @@ class LocalSlurm:
         with _without_hangup():
             return submission.submit(self._folder, request, script, private, timeout_s)
 
-    def status(self, runs: RowsOfRuns, store: Optional[str]) -> Dict[str, Any]:
+    def status(self, runs: RowsOfRuns, store: Optional[str]) -> SlurmAnswer:
         return status.read_status(self._folder, runs, store)
 
     def cancel(self, runs: RowsOfRuns, grace_s: Optional[float]) -> None:
@@ -52,7 +52,7 @@ class LocalSlurm:
     def nodes(self, partition: Optional[str]) -> List[SlurmNodeFacts]:
         return inventory.nodes(partition)
 
-    def survey(self, partition: Optional[str], account: Optional[str]) -> Dict[str, Any]:
+    def survey(self, partition: Optional[str], account: Optional[str]) -> SlurmSurvey:
         return inventory.survey(partition, account)
 
     def kept_items(self) -> List[KeptItem]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-from typing import Any, BinaryIO, Dict, Tuple
+from typing import BinaryIO
 
-from gofer.remote.calls import answer
+from gofer.remote.calls import Json, Message, answer
 
 
 def serve(greeting: str) -> None:
@@ -35,7 +35,7 @@ def serve(greeting: str) -> None:
         write_frame(outgoing, *answer(header, data))
 
 
-def read_frame(stream: BinaryIO) -> Tuple[Dict[str, Any], bytes]:
+def read_frame(stream: BinaryIO) -> Message:
     """Read one message; EOFError when the connection ends, also within a message."""
     line = stream.readline()
     if not line.endswith(b"\n"):
@@ -47,6 +47,6 @@ def read_frame(stream: BinaryIO) -> Tuple[Dict[str, Any], bytes]:
     return header, data
 
 
-def write_frame(stream: BinaryIO, header: Dict[str, Any], data: bytes) -> None:
+def write_frame(stream: BinaryIO, header: Json, data: bytes) -> None:
     stream.write(json.dumps({**header, "size": len(data)}).encode() + b"\n" + data)
     stream.flush()

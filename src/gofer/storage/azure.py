@@ -9,11 +9,11 @@ import base64
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from gofer.config.paths import Paths
 from gofer.config.redact import remember
+from gofer.core.store_spec import IdentitySpec, StoreSpec
 from gofer.errors import CredentialError, KeyNotFound
 from gofer.objects import open_azure
 from gofer.objects.azure_auth import VERSION, Bearer, Sas, SasTerms, SharedKey, make_sas, signature, utc
@@ -134,7 +134,8 @@ class AzureStore(CloudStore):
         self._endpoint = endpoint or default_endpoint(self._account, login_environ)
         self._is_hierarchical = entry.options.is_hierarchical
         self._signer = _signer(entry, self._account, login_environ)
-        spec = {"endpoint": self._endpoint, "container": address.container, "prefix": address.prefix}
+        spec: StoreSpec = {"endpoint": self._endpoint, "container": address.container}
+        spec["prefix"] = address.prefix
         self._blobs = open_azure(spec, self._signer)
         self._copy_sas: tuple[str, float] | None = None
         super().__init__(entry.url, self._blobs, lambda: self._facts(entry))
@@ -198,8 +199,8 @@ class AzureStore(CloudStore):
         return f"{url}?{self._copy_sas[0]}"
 
     def node_spec(
-        self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+        self, prefix: str = "", *, expires_s: float, write: bool, identity: IdentitySpec | None = None
+    ) -> StoreSpec:
         """A spec with a SAS that can only read, unless `write`; the store's own SAS where the store has only
         that.
 
@@ -208,15 +209,16 @@ class AzureStore(CloudStore):
         prefix.
         """
         whole = "/".join(part for part in (self._address.prefix, prefix) if part)
-        place = {"endpoint": self._endpoint, "container": self._address.container, "prefix": whole}
+        place: StoreSpec = {"kind": "azure", "endpoint": self._endpoint, "container": self._address.container}
+        place["prefix"] = whole
         if identity is not None:
-            return {"kind": "azure", **place, "identity": dict(identity)}
+            return {**place, "identity": identity}
         terms = "rcwdl" if write else "rl"
         is_folder = self._is_hierarchical and bool(whole)
         token = self._token(
             terms, expires_s, azure_name(whole) if is_folder else "", "d" if is_folder else ""
         )
-        return {"kind": "azure", **place, "sas": token}
+        return {**place, "sas": token}
 
     def _is_beside(self, other: AzureStore) -> bool:
         return (self._endpoint, self._account) == (other._endpoint, other._account)

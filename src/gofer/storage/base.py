@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from gofer.core.store_spec import IdentitySpec, StoreSpec
 from gofer.errors import KeyNotFound, StoreError
 from gofer.objects.facts import Block as Block
 from gofer.objects.facts import BlockRules as BlockRules
@@ -243,8 +244,8 @@ class Delegates(Protocol):
     """A store that can give access to a machine without settings of its own."""
 
     def node_spec(
-        self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+        self, prefix: str = "", *, expires_s: float, write: bool, identity: IdentitySpec | None = None
+    ) -> StoreSpec:
         """A spec for `gofer.objects.open_objects` that opens the folder `prefix`, and nothing more where
         possible.
 

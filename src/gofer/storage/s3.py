@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
+from gofer.core.store_spec import IdentitySpec, StoreSpec
 from gofer.errors import CredentialError
 from gofer.objects import open_s3, s3_url
 from gofer.objects.s3_auth import SigV4
@@ -24,7 +23,7 @@ class S3Store(CloudStore):
     def __init__(self, entry: OpenedStore) -> None:
         address = read_address(entry.url)
         access_key, secret_key, token = s3_keys(entry, os.environ)
-        self._spec = {
+        self._spec: StoreSpec = {
             "kind": "s3",
             "endpoint": read_endpoint(entry) or _variable("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
             "bucket": address.container,
@@ -61,14 +60,15 @@ class S3Store(CloudStore):
         return True
 
     def node_spec(
-        self, prefix: str = "", *, expires_s: float, write: bool, identity: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+        self, prefix: str = "", *, expires_s: float, write: bool, identity: IdentitySpec | None = None
+    ) -> StoreSpec:
         """A spec with the store's own keys: S3 has no narrower credential without another service."""
         whole = "/".join(part for part in (self._spec["prefix"], prefix) if part)
         return {**self._spec, "prefix": whole}
 
-    def _access(self) -> tuple[Any, ...]:
-        return tuple(self._spec[name] for name in ("endpoint", "region", "access_key", "secret_key"))
+    def _access(self) -> tuple[str | None, ...]:
+        spec = self._spec
+        return spec["endpoint"], spec["region"], spec["access_key"], spec["secret_key"]
 
     def _facts(self, entry: OpenedStore) -> Circumstances:
         return Circumstances(entry, str(self._spec["bucket"]), "", "s3", None, self.clock_ahead_s)

@@ -14,6 +14,7 @@ from services.azure import Azure
 from gofer.backends.azureml.datastores import datastore_body, sas_end
 from gofer.backends.azureml.names import datastore_name
 from gofer.backends.kind import BlobPlace
+from gofer.core.store_spec import StoreSpec
 from gofer.objects.azure_auth import utc
 
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("azure-datastores")]
@@ -67,7 +68,7 @@ def test_a_fresh_datastore_needs_no_request(home: AzureHome, azure: Azure) -> No
     assert not [name for name in azure.admin("GET", "/counters")["requests"] if "datastores" in name]
 
 
-def body(place: BlobPlace, spec: dict[str, Any]) -> dict[str, Any]:
+def body(place: BlobPlace, spec: StoreSpec) -> dict[str, Any]:
     found: dict[str, Any] = datastore_body(place, spec, 1.0, "core.localhost")["properties"]
     return found
 

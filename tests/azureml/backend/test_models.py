@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from azure.ai.ml._restclient.arm_ml_service import models
 from azure.ai.ml._restclient.arm_ml_service._utils.model_base import _deserialize
@@ -15,6 +13,7 @@ from azureml.sdk_fields import KNOWN, unknown
 
 from gofer.backends.azureml.datastores import datastore_body
 from gofer.backends.azureml.environments import environment_body
+from gofer.core.store_spec import StoreSpec
 
 # The SDK is warned by its own libraries, thousands of times.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -28,7 +27,7 @@ def test_jobs(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("spec", [{"sas": "sv=1&se=2030-01-01T00:00:00Z&sig=dummy"}, {"identity": {}}])
-def test_datastores(spec: dict[str, Any]) -> None:
+def test_datastores(spec: StoreSpec) -> None:
     until = 1.0 if "sas" in spec else 0.0
     parsed = _deserialize(models.Datastore, datastore_body(PLACES[STORE], spec, until, "core.windows.net"))
     assert isinstance(parsed.properties, models.AzureBlobDatastore)

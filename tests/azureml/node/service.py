@@ -21,6 +21,7 @@ from services.azurite import Account
 from services.process import free_port
 
 from gofer.core import run_layout
+from gofer.core.store_spec import StoreSpec
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
 from gofer.transport.bundle import bundle
@@ -199,9 +200,14 @@ class Service:
         self._place = place
         self.account = account
         self.container = account.new_container()
-        where = {"endpoint": account.endpoint, "container": self.container, "prefix": prefix}
-        self.spec = {"kind": "azure", **where, "sas": account.container_sas(self.container, "rwdlc")}
-        opened = open_objects({"kind": "azure", **where, "account": account.name, "key": account.key})
+        where: StoreSpec = {
+            "kind": "azure",
+            "endpoint": account.endpoint,
+            "container": self.container,
+            "prefix": prefix,
+        }
+        self.spec: StoreSpec = {**where, "sas": account.container_sas(self.container, "rwdlc")}
+        opened = open_objects({**where, "account": account.name, "key": account.key})
         assert isinstance(opened, ObjectService)
         self.objects = opened
         self.jobs: list[Job] = []

@@ -9,6 +9,7 @@ import pytest
 from azureml.node.service import Service
 from storage.clouds import azure_by_key
 
+from gofer.core.store_spec import StoreSpec
 from gofer.objects import open_objects
 from gofer.snapshot.capture import take_snapshot
 from gofer.storage.azure import AzureStore
@@ -45,7 +46,7 @@ def test_what_the_service_did_not_bring_is_a_failure_of_staging(service: Service
 
 
 def test_other_folders_are_the_agents_to_bring(service: Service) -> None:
-    spec = {**service.spec, "prefix": "elsewhere"}
+    spec: StoreSpec = {**service.spec, "prefix": "elsewhere"}
     place = open_objects({**spec, "sas": service.spec["sas"]})
     place.put("in/file", b"copied\n")
     job = service.job(

@@ -19,6 +19,7 @@ from services.az import unsigned_token
 from services.azurite import azurite as start_azurite
 from services.certificates import Certificates, make_certificates
 
+from gofer.core.store_spec import IdentitySpec
 from gofer.objects.azure_auth import Bearer
 from gofer.objects.client import HttpRequest
 from gofer.objects.facts import ObjectsError
@@ -98,7 +99,7 @@ def test_a_run_whose_store_opens_by_identity(
     assert "dummy-msi-secret" not in done["out"] + done["err"]
 
 
-WAYS: dict[str, tuple[dict[str, str], dict[str, str], str, dict[str, str]]] = {
+WAYS: dict[str, tuple[dict[str, str], IdentitySpec, str, dict[str, str]]] = {
     "app service": (
         {"IDENTITY_ENDPOINT": "{url}/id", "IDENTITY_HEADER": "dummy"},
         {"client_id": "c"},

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from gofer.core import retries
 from gofer.core.attempts import AttemptRecords
+from gofer.core.outcome import ExitFields, Outcome
 from gofer.core.states import Reason, State
 from gofer.model.run import Observation
 from gofer.ops.runs.merged_status import joined
@@ -63,8 +66,8 @@ def test_a_failure_that_its_agent_could_not_write_down_is_the_services_to_tell()
 
 
 def test_the_nodes_and_the_readers_of_a_folder_come_to_the_same_words() -> None:
-    record = {"state": "lost", "reason": "preempted", "detail": "d", "exit_code": None, "started_at": 1.0}
-    record |= {"ended_at": 2.0, "elapsed_s": 1.0}
+    lost = Outcome(State.LOST, Reason.PREEMPTED, "d", started_at=1.0, ended_at=2.0, elapsed_s=1.0)
+    record = cast("ExitFields", lost.encode())
     result = retries.earlier(1, AttemptRecords([record, None], True), 1.0, "the service started it again")
     assert (result["state"], result["reason"], result["detail"]) == (
         "lost",

@@ -8,30 +8,22 @@ from pathlib import Path
 from gofer.core.node_request import decode
 from gofer.node import watch
 from gofer.queue.active_run import ActiveRun
-from gofer.queue.database import OWN_GRACE, Queue
+from gofer.queue.database import OWN_GRACE, Queue, RequestFields
 from gofer.queue.scheduler import Demand, Grant, demand_of
 
 LAYOUT = {"nodes": 2, "gpus_per_node": 0, "procs_per_node": 3, "cpus_per_proc": 2}
-REQUEST = {
-    "id": "r1",
-    "priority": 0,
-    "store": "/s",
-    "grace_s": 10.0,
-    "time_limit_s": None,
-    "gpus": 0,
-    "block": 0,
-}
+QUEUED: RequestFields = {"id": "r1", "priority": 0, "store": "/s", "gpus": 0, "block": 0}
+REQUEST = {**QUEUED, "grace_s": 10.0, "time_limit_s": None, "layout": LAYOUT}
 
 
 def active(tmp_path: Path, *, cancel_grace_s: float | None = None) -> ActiveRun:
     """A run on two nodes, asked to stop with that grace before its supervisor found it."""
     queue = Queue(str(tmp_path))
-    request = {**REQUEST, "layout": LAYOUT}
-    queue.add(request, [("r1", None, None)])
+    queue.add(QUEUED, [("r1", None, None)])
     (entry,) = queue.load_open()
     queue.close()
     entry.cancel_grace_s, entry.agents = cancel_grace_s, [[11, 1], [12, 2]]
-    return ActiveRun(entry, decode(request), Grant([[], []], 2), adopted=False)
+    return ActiveRun(entry, decode(REQUEST), Grant([[], []], 2), adopted=False)
 
 
 def test_nobody_is_signalled_unasked(tmp_path: Path) -> None:
@@ -80,6 +72,5 @@ def test_a_new_supervisor_asks_from_the_beginning(tmp_path: Path) -> None:
 
 
 def test_what_a_run_needs_is_never_more_cpus_than_there_are(tmp_path: Path) -> None:
-    request = {**REQUEST, "layout": LAYOUT}
-    assert demand_of(decode(request), cores=64) == Demand(2, 0, 12, None, 0, 1)
-    assert demand_of(decode(request), cores=4).cpus == 4
+    assert demand_of(decode(REQUEST), cores=64) == Demand(2, 0, 12, None, 0, 1)
+    assert demand_of(decode(REQUEST), cores=4).cpus == 4

@@ -9,12 +9,13 @@ import pytest
 
 from gofer.core import attempts, files, processes, run_layout
 from gofer.core.attempts import MOST_RESTARTS, AttemptRecords, judge
+from gofer.core.outcome import ExitFields, attempt_record
 from gofer.core.states import Reason, State
 
 
 def record(
     state: str, reason: str | None = None, *, node: int = 0, code: int | None = None, at: float = 50.0
-) -> dict[str, Any]:
+) -> ExitFields:
     """An exit record of a node whose first failure, if it failed, was at `at`."""
     return {
         "node": node,
@@ -29,7 +30,7 @@ def record(
     }
 
 
-Exits = list[dict[str, Any] | None]
+Exits = list[ExitFields | None]
 
 GOOD, STOPPED = record("succeeded", code=0), record("cancelled", "user")
 
@@ -125,7 +126,7 @@ def test_a_killed_attempt_has_the_start_that_its_node_wrote_down(tmp_path: Path)
     (tmp_path / run_layout.node_key("r1", 1, 0) / "rank-0.log").touch()
     result = judge(attempts.read(str(tmp_path), "r1", 1, 1), restarts=0, rebooted=False)
     assert (result.state, result.started_at, result.elapsed_s) == (State.LOST, 5.0, None)
-    whole = result.of_run([{"number": 1, **result.encode()}])
+    whole = result.of_run([attempt_record(1, result, [], None)])
     assert (whole.started_at, whole.elapsed_s) == (5.0, None)
 
 

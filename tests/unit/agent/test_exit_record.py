@@ -74,7 +74,7 @@ def test_the_record_names_the_first_failure_and_every_rank() -> None:
         (0, 10, 0),
         (1, 11, 7),
     ]
-    assert (record["started_at"], record["elapsed_s"] > 0) == (2.0, True)
+    assert (record["started_at"], (record["elapsed_s"] or 0.0) > 0) == (2.0, True)
 
 
 def test_the_record_of_what_never_ran() -> None:

@@ -49,7 +49,7 @@ def test_encoding_loses_nothing() -> None:
         folders={"data": {"store": "s", "path": "p", "mode": "copy"}},
         command=["a", "b"],
         rows=[["1"], ["2"]],
-        batch_signal=["USR1", 3.5],
+        batch_signal=("USR1", 3.5),
     )
     text = json.dumps(request.encode())
     again = decode(json.loads(text))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from gofer.core.outcome import Outcome, attempt_record, decode, end_line
+from gofer.core.outcome import Outcome, OutcomeFields, attempt_record, decode, end_line
 from gofer.core.states import Reason, State
 from gofer.node import exit_record
 from gofer.queue.database import _COLUMNS, QueuedRun
@@ -44,10 +43,9 @@ def test_a_run_that_made_no_attempt() -> None:
 
 
 def test_a_run_starts_with_its_first_attempt_and_takes_as_long_as_all() -> None:
-    history: list[dict[str, Any]] = [
-        {"started_at": None, "elapsed_s": None},
-        {"started_at": 4.0, "elapsed_s": 2.0},
-        {"started_at": 10.5, "elapsed_s": 9.5},
+    history = [
+        attempt_record(number, FAILED._replace(started_at=started_at, elapsed_s=elapsed_s), [], None)
+        for number, (started_at, elapsed_s) in enumerate([(None, None), (4.0, 2.0), (10.5, 9.5)], 1)
     ]
     whole = FAILED.of_run(history)
     assert whole == FAILED._replace(started_at=4.0, elapsed_s=11.5)
@@ -83,6 +81,6 @@ def test_details_are_joined() -> None:
 @pytest.mark.parametrize(
     "record", [{}, {**FAILED.encode(), "state": "odd"}, {**FAILED.encode(), "reason": "odd"}]
 )
-def test_a_record_without_an_outcome(record: dict[str, object]) -> None:
+def test_a_record_without_an_outcome(record: OutcomeFields) -> None:
     with pytest.raises((KeyError, ValueError)):
         decode(record)

@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gofer.core.node_request import decode
-from gofer.queue.database import OWN_GRACE, Queue, QueueFile
+from gofer.core.outcome import Outcome, attempt_record
+from gofer.core.states import State
+from gofer.queue.database import OWN_GRACE, Queue, QueueFile, RequestFields
 
 
 @pytest.fixture
@@ -21,8 +22,8 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
     one.close()
 
 
-def body(request_id: str, *, priority: int = 0) -> dict[str, Any]:
-    return {"id": request_id, "priority": priority, "command": ["true"]}
+def body(request_id: str, *, priority: int = 0) -> RequestFields:
+    return {"id": request_id, "priority": priority}
 
 
 def add_array(queue: Queue, request_id: str, rows: int) -> None:
@@ -41,7 +42,7 @@ def end(queue: Queue, run_id: str) -> None:
 
 def test_adding_twice_is_adding_once(queue: Queue) -> None:
     assert queue.add(body("r1"), [("r1", None, None)])
-    assert not queue.add({**body("r1"), "command": ["other"]}, [("r1", None, None)])
+    assert not queue.add({**body("r1"), "priority": 3}, [("r1", None, None)])
     assert ids(queue) == ["r1"]
     assert queue.load_request("r1") == decode(body("r1"))
 
@@ -74,11 +75,12 @@ def test_what_was_saved_is_loaded(queue: Queue) -> None:
     (entry,) = queue.load_open()
     assert (entry.args, entry.row, entry.request, entry.state) == ({"x": "0"}, 0, "g1", "queued")
     entry.state, entry.attempt, entry.gpus, entry.boot = "running", 2, [[0, 1], [2, 3]], "boot"
-    entry.attempts.append({"number": 1, "state": "failed"})
+    attempt = attempt_record(1, Outcome(State.FAILED), [[0, 1], [2, 3]], 1.0)
+    entry.attempts.append(attempt)
     queue.save([entry])
     (again,) = queue.load_open()
     assert (again.state, again.attempt, again.gpus, again.boot) == ("running", 2, [[0, 1], [2, 3]], "boot")
-    assert again.attempts == [{"number": 1, "state": "failed"}]
+    assert again.attempts == [attempt]
 
 
 def test_the_order_is_priority_then_arrival(queue: Queue) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,9 +97,8 @@ def test_what_goes_to_a_store_while_a_log_grows_never_holds_a_secret(tmp_path: P
 
 
 def test_all_that_opens_a_store_is_masked() -> None:
-    private = RunSecrets(
-        {"A": "not-a-secret-value"}, {"sas": "sv=dummy&sig=dummy"}, {"data": {"auth": {"key": "dummy-key-0"}}}
-    )
+    nested: Any = {"auth": {"key": "dummy-key-0"}}
+    private = RunSecrets({"A": "not-a-secret-value"}, {"sas": "sv=dummy&sig=dummy"}, {"data": nested})
     mask = private.mask()
     assert (
         mask.clean(b"sv=dummy&sig=dummy dummy-key-0 not-a-secret-value")

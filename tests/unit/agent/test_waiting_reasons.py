@@ -21,20 +21,15 @@ from gofer.queue.waiting_reasons import WaitingFacts
 CORES = len(os.sched_getaffinity(0))
 
 
-def add(queue: Queue, name: str, gpus: int, *, held: list[list[int]] | None = None, **changes: Any) -> None:
+def add(
+    queue: Queue, name: str, gpus: int, *, held: list[list[int]] | None = None, **changes: object
+) -> None:
     """A run of one node on a target of two nodes with two GPUs each; `held` are its GPUs when it runs."""
     run = f"r261116-000000-{name}"
     layout = {"nodes": 1, "gpus_per_node": gpus, "procs_per_node": 1, "cpus_per_proc": 0}
-    body = {
-        "id": run,
-        "layout": layout,
-        "gpus": 4,
-        "block": 2,
-        "time_limit_s": None,
-        "priority": 0,
-        "store": "",
-    }
-    queue.add({**body, **changes}, [(run, None, None)])
+    body: Any = {"id": run, "layout": layout, "gpus": 4, "block": 2, "priority": 0, "store": ""}
+    body.update({"time_limit_s": None}, **changes)
+    queue.add(body, [(run, None, None)])
     if held is not None:
         (entry,) = [one for one in queue.load_open() if one.id == run]
         entry.state, entry.gpus, entry.started_at = "running", held, time.time()

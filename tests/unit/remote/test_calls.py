@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple, cast
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, TypedDict, cast
 
 import pytest
 
@@ -35,6 +35,10 @@ class Inner(NamedTuple):
     names: List[str]
 
 
+class Fields(TypedDict):
+    a: Dict[str, int]
+
+
 @pytest.mark.parametrize(
     ("value", "wanted", "decoded"),
     [
@@ -43,7 +47,7 @@ class Inner(NamedTuple):
         ([2, ["a"]], Optional[Inner], Inner(2.0, ["a"])),
         ([["a", 1]], List[Tuple[str, int]], [("a", 1)]),
         ({"a": [1, []]}, Dict[str, Inner], {"a": Inner(1.0, [])}),
-        ({"a": {"b": 1}}, Any, {"a": {"b": 1}}),
+        ({"a": {"b": 1}}, Fields, {"a": {"b": 1}}),
         (None, type(None), None),
     ],
 )
@@ -55,7 +59,15 @@ def test_values_get_the_types_of_the_method(value: Any, wanted: Any, decoded: An
 
 @pytest.mark.parametrize(
     ("value", "wanted"),
-    [("1", int), (1.5, int), ({}, List[int]), ([1], Dict[str, int]), ("ab", Inner), (1, type(None))],
+    [
+        ([], Fields),
+        ("1", int),
+        (1.5, int),
+        ({}, List[int]),
+        ([1], Dict[str, int]),
+        ("ab", Inner),
+        (1, type(None)),
+    ],
 )
 def test_a_value_of_another_form_is_refused(value: Any, wanted: Any) -> None:
     with pytest.raises(TypeError):

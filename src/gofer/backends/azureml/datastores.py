@@ -11,6 +11,7 @@ from gofer.backends.azureml.names import Workspace
 from gofer.backends.azureml.service import Service
 from gofer.backends.kind import BlobPlace
 from gofer.config.redact import remember
+from gofer.core.store_spec import StoreSpec
 from gofer.errors import CheckFailed
 from gofer.objects.azure_auth import bare_token, sas_fields
 from gofer.text import parse_time
@@ -97,7 +98,7 @@ class Datastores:
         own.check(name, place)
         self._service.known.put("own datastores", name, list(own))
 
-    def ensure(self, name: str, place: BlobPlace, spec: dict[str, Any]) -> None:
+    def ensure(self, name: str, place: BlobPlace, spec: StoreSpec) -> None:
         """Make the datastore `name` open `place` for at least as long as `spec` does. Idempotent.
 
         A datastore that this machine wrote with another key or signature is written again: the old key may
@@ -119,9 +120,7 @@ class Datastores:
         self._service.known.put("datastores", name, [until, place.opener])
 
 
-def datastore_body(
-    place: BlobPlace, spec: dict[str, Any], until: float, storage_suffix: str
-) -> dict[str, Any]:
+def datastore_body(place: BlobPlace, spec: StoreSpec, until: float, storage_suffix: str) -> dict[str, Any]:
     """The request body. Pure. The body holds the SAS, so it is never printed."""
     sas = None if until == 0.0 else spec.get("sas")
     credentials: dict[str, Any] = {"credentialsType": "None"}
@@ -145,7 +144,7 @@ def datastore_body(
     }
 
 
-def sas_end(spec: dict[str, Any]) -> float:
+def sas_end(spec: StoreSpec) -> float:
     """When the credential in `spec` ends; ten years from now when it names no end."""
     ends_at = _sas_end(spec.get("sas") or "")
     return time.time() + 10 * 365 * 86400.0 if ends_at is None else ends_at

@@ -11,6 +11,7 @@ import msgspec
 from gofer.backends.azureml import names
 from gofer.backends.azureml.plan import AzureRequest
 from gofer.core.secrets.run_secrets import RunSecrets
+from gofer.core.store_spec import StoreSpec
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.objects import open_objects
 from gofer.objects.facts import Exists, ObjectsError
@@ -31,10 +32,11 @@ class HandoffStore:
     def __init__(self, token: Callable[[str], str]) -> None:
         self._token = token
 
-    def open(self, spec: dict[str, Any]) -> Objects:
+    def open(self, spec: StoreSpec) -> Objects:
         """Open the store. A store that nodes open by their identity is opened here with the user's login."""
         if "identity" in spec:
-            place = {name: value for name, value in spec.items() if name != "identity"}
+            place = spec.copy()
+            del place["identity"]
             return open_objects({**place, "token": self._token(_STORAGE)})
         return open_objects(spec)
 
@@ -57,7 +59,7 @@ class HandoffStore:
         _explained(lambda: objects.put(names.handoff_key(request.id, PRIVATE), values))
         _explained(lambda: objects.put(names.handoff_key(request.id, REQUEST), request_json))
 
-    def empty(self, spec: dict[str, Any], request_id: str) -> None:
+    def empty(self, spec: StoreSpec, request_id: str) -> None:
         """Remove the secrets of a request that has ended. Idempotent."""
         objects = self.open(spec)
         _explained(lambda: objects.delete([names.handoff_key(request_id, PRIVATE)]))

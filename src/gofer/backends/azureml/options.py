@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from gofer.backends.base import Capabilities
 from gofer.config.sections import NAME_PATTERN
+from gofer.core.store_spec import IdentitySpec
 
 
 def _text(description: str, **more: Any) -> Any:
@@ -196,7 +197,7 @@ def capabilities(options: AzureOptions) -> Capabilities:
     )
 
 
-def _node_identity(identity: str | None) -> dict[str, str | None] | None:
+def _node_identity(identity: str | None) -> IdentitySpec | None:
     if identity is None:
         return None
     if identity in ("managed", "user"):

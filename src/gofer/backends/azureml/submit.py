@@ -7,7 +7,6 @@ Every step can be repeated: existing resources are found again, and each job has
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from gofer.backends.azureml import environments
 from gofer.backends.azureml.datastores import Datastores
@@ -18,6 +17,7 @@ from gofer.backends.azureml.service import Service, each
 from gofer.backends.kind import BlobPlace
 from gofer.backends.run_notes import RunNotes
 from gofer.core.secrets.run_secrets import NOTHING, RunSecrets
+from gofer.core.store_spec import StoreSpec
 from gofer.errors import BackendError, CheckFailed, GoferError
 from gofer.transport.azure.problems import Answered, RequestRejected, ResourceNotFound
 
@@ -109,9 +109,7 @@ class AzureSubmitter:
         _raise_first(done)
         return str(done[0])
 
-    def _datastores(
-        self, plan: AzurePlan, private: RunSecrets
-    ) -> dict[str, tuple[BlobPlace, dict[str, Any]]]:
+    def _datastores(self, plan: AzurePlan, private: RunSecrets) -> dict[str, tuple[BlobPlace, StoreSpec]]:
         """Each datastore once, with a credential that can write where one of its folders is written."""
         assert private.store is not None
         found = {self._datastore: (self._store, private.store)}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -28,7 +28,7 @@ from gofer.model.layout import Layout
 from gofer.model.run import Observation, RunRecord
 from gofer.node import run_shell
 from gofer.node.slurm.calls import SlurmSilent
-from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmApi, SlurmNodeFacts
+from gofer.remote.api import QueuedJob, RowsOfRuns, SlurmAnswer, SlurmApi, SlurmNodeFacts
 from gofer.remote.calls import describe
 from gofer.remote.slurm.submission import JobRejected
 from gofer.transport.activity import activity
@@ -213,7 +213,7 @@ class SlurmBackend(KeepsSecretsHere):
         with self._calling() as slurm:
             return slurm.queued_job(run.group or run.id, run.row)
 
-    def _status(self, runs: RowsOfRuns) -> dict[str, Any]:
+    def _status(self, runs: RowsOfRuns) -> SlurmAnswer:
         with self._calling() as slurm:
             return slurm.status(runs, self._store)
 

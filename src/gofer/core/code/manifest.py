@@ -12,7 +12,7 @@ cannot leave its folder. This module reads through a callable and knows nothing 
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Tuple
 
 from gofer.core.code.packs import (
     CHUNK_BYTES,
@@ -157,7 +157,7 @@ def _read_top(read: Read, snapshot_id: str) -> Tuple[List[Tuple[bytes, str]], Tu
     return folders, tuple(check_hash(pack) for pack in packs)
 
 
-def _parse_folder(row: Any) -> Tuple[bytes, str]:
+def _parse_folder(row: object) -> Tuple[bytes, str]:
     if not isinstance(row, list) or len(row) != 2:
         raise ManifestError("a folder of the manifest is ill-formed")
     if row[0] == "":
@@ -168,7 +168,7 @@ def _parse_folder(row: Any) -> Tuple[bytes, str]:
     return path, check_hash(row[1])
 
 
-def _parse_row(row: List[Any], path: bytes) -> ManifestEntry:
+def _parse_row(row: List[object], path: bytes) -> ManifestEntry:
     kind = row[1] if len(row) > 2 else None
     if kind == "l" and len(row) == 3:
         return ManifestEntry(path, "l", 0, (), decode_name(row[2]))

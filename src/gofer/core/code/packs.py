@@ -122,13 +122,13 @@ def parse_json(data: bytes, what: str) -> Any:
         raise ManifestError(f"{what} is not JSON") from error
 
 
-def check_hash(value: Any) -> str:
+def check_hash(value: object) -> str:
     if not isinstance(value, str) or not _HASH.fullmatch(value):
         raise ManifestError(f"{value!r:.80} is not a hash")
     return value
 
 
-def check_count(value: Any) -> int:
+def check_count(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ManifestError(f"{value!r:.80} is not a size")
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import resource
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Dict, List, Optional, Sequence, TypedDict
 
 _INFINITE = resource.RLIM_INFINITY
 _OTHER_NAME = "RLIMIT_OFILE"  # of RLIMIT_NOFILE
@@ -18,8 +18,17 @@ _CAP_SYS_NICE = 23
 _CAP_SYS_RESOURCE = 24
 
 
-def read_limits() -> Dict[str, Any]:
-    """The limits of this process, in a form for JSON."""
+class ProcessLimits(TypedDict, total=False):
+    """The limits of a process, in a form for JSON. `limits` has the soft and the hard limit by name."""
+
+    umask: int
+    nice: int
+    affinity: Sequence[int]
+    limits: Dict[str, Sequence[int]]
+
+
+def read_limits() -> ProcessLimits:
+    """The limits of this process."""
     names = [name for name in dir(resource) if name.startswith("RLIMIT_") and name != _OTHER_NAME]
     return {
         "umask": _read_umask(),
@@ -30,7 +39,7 @@ def read_limits() -> Dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=1)
-def _read_own(_pid: int) -> Dict[str, Any]:
+def _read_own(_pid: int) -> ProcessLimits:
     """The limits of this process, read once: an agent does not change its own between two rows."""
     return read_limits()
 
@@ -48,23 +57,31 @@ def _read_umask() -> int:
     return umask
 
 
-def differing(wanted: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def differing(wanted: Optional[ProcessLimits]) -> ProcessLimits:
     """The part of `wanted` that differs from this process's own limits; empty when a child needs no
     change.
     """
     if not wanted:
         return {}
     own = _read_own(os.getpid())
-    found = {name: wanted[name] for name in ("umask", "nice", "affinity") if wanted[name] != own[name]}
+    found: ProcessLimits = {}
+    if wanted["umask"] != own["umask"]:
+        found["umask"] = wanted["umask"]
+    if wanted["nice"] != own["nice"]:
+        found["nice"] = wanted["nice"]
+    if wanted["affinity"] != own["affinity"]:
+        found["affinity"] = wanted["affinity"]
     limits = {
         name: pair
         for name, pair in wanted["limits"].items()
         if name in own["limits"] and list(pair) != own["limits"][name]
     }
-    return {**found, **({"limits": limits} if limits else {})}
+    if limits:
+        found["limits"] = limits
+    return found
 
 
-def apply_limits(wanted: Mapping[str, Any]) -> List[str]:
+def apply_limits(wanted: ProcessLimits) -> List[str]:
     """Set the limits for this process, as far as the system allows. Returns a sentence for each that it
     refused.
     """
@@ -116,7 +133,7 @@ def widen_affinity() -> None:
         pass  # the affinity stays as it is
 
 
-def too_low(wanted: Mapping[str, Any], pid: int) -> List[str]:
+def too_low(wanted: ProcessLimits, pid: int) -> List[str]:
     """A sentence for each limit that children of the process `pid` cannot get. Empty when the process cannot
     be read. Root has no limits only where it has the capabilities: in a container it often lacks them.
     """

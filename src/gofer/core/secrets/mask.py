@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import json
-from typing import Any, BinaryIO, Iterable, Iterator, List, Mapping, Tuple
+from typing import BinaryIO, Iterable, Iterator, List, Mapping, Tuple
 
 from gofer.core.secrets.search import SecretSearch
 
@@ -144,7 +144,7 @@ class MaskedPieces:
 NO_SECRETS = SecretMask(())
 
 
-def credentials(spec: Mapping[str, Any]) -> List[str]:
+def credentials(spec: Mapping[str, object]) -> List[str]:
     """The secret values in the settings of a store, at any depth."""
     found: List[str] = []
     for name, value in spec.items():

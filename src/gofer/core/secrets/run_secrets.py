@@ -11,11 +11,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, NamedTuple, Optional, Sequence
+from typing import Dict, NamedTuple, Optional, Sequence
 
 from gofer.core import files, private_folder, processes
+from gofer.core.command.process_limits import ProcessLimits
 from gofer.core.secrets.mask import SecretMask, credentials
 from gofer.core.secrets.secret_files import values_of
+from gofer.core.store_spec import StoreSpec
 
 
 class RunSecrets(NamedTuple):
@@ -31,11 +33,11 @@ class RunSecrets(NamedTuple):
 
     # Types that Python 3.8 can evaluate: gofer.remote.calls decodes by them.
     environment: Dict[str, str]
-    store: Optional[Dict[str, Any]]
-    folders: Dict[str, Dict[str, Any]]
+    store: Optional[StoreSpec]
+    folders: Dict[str, StoreSpec]
     secrets: Sequence[str] = ()
     files: Optional[Dict[str, str]] = None
-    limits: Optional[Dict[str, Any]] = None
+    limits: Optional[ProcessLimits] = None
 
     def mask(self) -> SecretMask:
         """A mask for everything that leaves the node: the values of `secrets`, those in `files`, and the

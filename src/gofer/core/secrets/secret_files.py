@@ -12,7 +12,7 @@ import base64
 import json
 import os
 import re
-from typing import Any, Iterator, List, Mapping
+from typing import Iterator, List, Mapping
 
 from gofer.core import files
 from gofer.core.secrets.mask import LEAST_LENGTH
@@ -108,7 +108,7 @@ def _in_json(text: str) -> Iterator[str] | None:
     return (line for value in _texts(document) for line in value.splitlines() if "-----" not in line)
 
 
-def _texts(document: Any) -> Iterator[str]:
+def _texts(document: object) -> Iterator[str]:
     left = [document]
     while left:
         one = left.pop()

@@ -8,7 +8,8 @@ the person's folder. An environment that gofer built from a list of packages rep
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping
+
+from gofer.core.node_request import CodeFields
 
 ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
 VENV = ".venv"
@@ -26,8 +27,8 @@ def is_linked(project: str, copy: str, name: str) -> bool:
     return os.path.islink(link) and os.readlink(link) == os.path.join(project, name)
 
 
-def link_environments(origin: Mapping[str, Any], copy: str) -> None:
-    """Link the environments of `origin`, a gofer.model.run.CodeOrigin, into the copy. Idempotent.
+def link_environments(origin: CodeFields, copy: str) -> None:
+    """Link the environments of `origin` into the copy. Idempotent.
 
     Environments that are not on this machine, have no executable Python, or whose name exists in the copy are
     left out. OSError when the copy cannot be written.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from typing import Dict, Mapping, Sequence, Tuple
 
 from gofer.core.code.editable import below, find_editables, real_path
+from gofer.core.node_request import CodeFields
 from gofer.node.code.project_environments import UV_ENVIRONMENT, is_linked
 
 # Variables that every program reads as a list of folders.
@@ -23,7 +24,7 @@ PATH_LISTS = (
 
 
 def lead_to_copy(
-    environment: Mapping[str, str], origin: Mapping[str, Any], argv: Sequence[str], copy: str
+    environment: Mapping[str, str], origin: CodeFields, argv: Sequence[str], copy: str
 ) -> Dict[str, str]:
     """The variables of a command whose code comes from `origin` and is now in the folder `copy`.
 

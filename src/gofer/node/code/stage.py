@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Callable, Mapping
+from typing import Callable
 
 from gofer.core import files, run_layout
 from gofer.core.code.packs import Read, read_object
 from gofer.core.code.snapshot_names import ManifestError
+from gofer.core.node_request import FunctionFields
+from gofer.core.store_spec import StoreSpec
 from gofer.node.code import checkout
 from gofer.node.code.project_environments import link_environments
 from gofer.node.task import Task
@@ -63,10 +65,10 @@ def _write_beside(path: str, data: bytes) -> None:
     files.write_whole(path, data, mode=0o600)
 
 
-def _read_function(task: Task, facts: Mapping[str, Any]) -> bytes:
+def _read_function(task: Task, facts: FunctionFields) -> bytes:
     """The function. ManifestError when it is not the one that was submitted: it would run as this user."""
     key = run_layout.function_key(task.request.id)
-    data = _read_sent(task, key, int(facts["size"]))
+    data = _read_sent(task, key, facts["size"])
     if hashlib.sha256(data).hexdigest() != facts["sha256"]:
         raise ManifestError(f"{key} is not the function that was submitted: somebody has changed it")
     return data
@@ -79,7 +81,7 @@ def _read_sent(task: Task, key: str, size: int) -> bytes:
         return file.read(size)
 
 
-def _reader(spec: Mapping[str, Any]) -> Read:
+def _reader(spec: StoreSpec) -> Read:
     """A reader for an object store. The reader raises ManifestError for an object that is absent or cannot be
     read.
     """

@@ -22,11 +22,11 @@ import os
 import re
 import stat
 import time
-from typing import Any, Iterator, List, Mapping, Optional
+from typing import Iterator, List, Optional
 
 from gofer.core import files, private_folder
 from gofer.core.code import trees
-from gofer.core.node_request import NodeRequest
+from gofer.core.node_request import CodeFields, NodeRequest
 from gofer.core.private_folder import ForeignFolder
 from gofer.core.queue_home import WORK_DIR_VARIABLE
 
@@ -55,7 +55,7 @@ def work_folder(queue_home: str, request_id: str) -> str:
     return os.path.join(queue_home, "work", request_id)
 
 
-def copy_name(origin: Optional[Mapping[str, Any]]) -> str:
+def copy_name(origin: Optional[CodeFields]) -> str:
     """The name of a working copy: that of the project's folder, for code that imports itself by this name.
 
     `origin` is the origin of the code, as in a request. A name that is long or has special characters is

@@ -20,11 +20,12 @@ import hashlib
 import os
 import stat
 import threading
-from typing import Any, Iterator, List, Mapping, Set
+from typing import Iterator, List, Mapping, Set
 
 from gofer.core import files, private_folder
 from gofer.core.code import trees
 from gofer.core.parallel import ProgressTally, SendMessage, each
+from gofer.core.store_spec import StoreSpec
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders.remote import RemoteFolder, explain, is_executable, is_gone, is_marker, stamp_ns
 from gofer.objects.facts import ObjectInfo, ObjectsError
@@ -57,7 +58,7 @@ def hold(copy: str, run_id: str) -> int:
     return held
 
 
-def copy(spec: Mapping[str, Any], copy: str, facts: Mapping[str, str], send_message: SendMessage) -> None:
+def copy(spec: StoreSpec, copy: str, facts: Mapping[str, str], send_message: SendMessage) -> None:
     """Bring the copy up to date with the folder. Blocks. `send_message` gets the progress, and a message
     while another process copies.
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 from gofer.core import folder_modes, private_folder
 from gofer.core.code import trees
 from gofer.core.launch import NodePlace
-from gofer.core.node_request import NodeRequest
+from gofer.core.node_request import FolderFields, NodeRequest
+from gofer.core.store_spec import StoreSpec
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.events import Event, FolderProgress
@@ -68,7 +69,7 @@ class MappedFolders:
     def __init__(
         self,
         request: NodeRequest,
-        specs: Mapping[str, Mapping[str, Any]],
+        specs: Mapping[str, StoreSpec],
         place: NodePlace,
         code: str,
         context: FolderContext,
@@ -77,7 +78,7 @@ class MappedFolders:
         """`given` are the paths of folders that a service provides, by name: gofer neither copies nor sends
         these.
         """
-        self._folders: Dict[str, Dict[str, Any]] = {
+        self._folders: Dict[str, FolderFields] = {
             name: {**folder, "path": folder_modes.path_of_run(folder["path"], place.run_id)}
             for name, folder in (request.folders or {}).items()
         }
@@ -110,7 +111,11 @@ class MappedFolders:
                 raise FolderFailed(f"{_named(name, folder)}: {error}{_advice(folder)}") from error
 
     def _bring(
-        self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
+        self,
+        name: str,
+        folder: FolderFields,
+        progress: FolderProgress,
+        keep_on: Callable[[int], bool],
     ) -> None:
         path = os.path.join(self._code, name)
         mode = folder["mode"]
@@ -132,7 +137,7 @@ class MappedFolders:
             target = self._mount(name, folder, progress, keep_on)
         _link(target, path, name)
 
-    def _spec(self, name: str) -> Mapping[str, Any]:
+    def _spec(self, name: str) -> StoreSpec:
         if name not in self._specs:
             raise WorkFailed("the credentials of its store are no longer on this machine")
         spec = self._specs[name]
@@ -153,7 +158,11 @@ class MappedFolders:
         return seen
 
     def _copy(
-        self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
+        self,
+        name: str,
+        folder: FolderFields,
+        progress: FolderProgress,
+        keep_on: Callable[[int], bool],
     ) -> str:
         spec = self._spec(name)
         where = copy.place_of(self._context.queue_home, folder["store"], folder["path"])
@@ -235,7 +244,11 @@ class MappedFolders:
         return os.path.join(self.views_folder or os.path.dirname(self._code), f"folders.{share}")
 
     def _mount(
-        self, name: str, folder: Mapping[str, Any], progress: FolderProgress, keep_on: Callable[[int], bool]
+        self,
+        name: str,
+        folder: FolderFields,
+        progress: FolderProgress,
+        keep_on: Callable[[int], bool],
     ) -> str:
         spec, read_only = self._spec(name), bool(folder.get("read_only"))
         if spec["kind"] == "file":
@@ -397,25 +410,25 @@ def _listed(names: List[str]) -> str:
     return ", ".join(f"`{name}`" for name in names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _address(folder: Mapping[str, Any]) -> str:
+def _address(folder: FolderFields) -> str:
     return f"{folder['store']}/{folder['path']}"
 
 
-def _named(name: str, folder: Mapping[str, Any]) -> str:
+def _named(name: str, folder: FolderFields) -> str:
     return f"the folder `{name}` could not be read from {folder.get('here') or _address(folder)}"
 
 
-def _advice(folder: Mapping[str, Any]) -> str:
+def _advice(folder: FolderFields) -> str:
     return (
         "" if folder["mode"] == folder_modes.LINK else f"; `gofer ls {_address(folder)}` lists it from here"
     )
 
 
-def _touch(spec: Mapping[str, Any]) -> None:
+def _touch(spec: StoreSpec) -> None:
     next(iter(RemoteFolder(spec).list()), None)
 
 
-def _folder_on_disk(spec: Mapping[str, Any]) -> str:
+def _folder_on_disk(spec: StoreSpec) -> str:
     if not os.path.isdir(spec["root"]):
         raise WorkFailed(f"the store's folder {spec['root']} does not exist")
     path = os.path.join(str(spec["root"]), spec.get("prefix", ""))

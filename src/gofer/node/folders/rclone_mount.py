@@ -14,10 +14,11 @@ import shutil
 import signal
 import subprocess
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from gofer.core import processes
 from gofer.core.sleep import pause
+from gofer.core.store_spec import StoreSpec
 from gofer.node.cancellable_task import WorkFailed, WorkStopped
 from gofer.node.folders.unmount import (
     clear_one,
@@ -153,7 +154,7 @@ class Mount:
 
 
 def mount(
-    spec: Mapping[str, Any],
+    spec: StoreSpec,
     state: str,
     environment: Mapping[str, str],
     keep_on: Callable[[], bool],
@@ -191,7 +192,7 @@ def mount(
     return found
 
 
-def _argv(spec: Mapping[str, Any], found: Mount, path: Optional[str]) -> List[str]:
+def _argv(spec: StoreSpec, found: Mount, path: Optional[str]) -> List[str]:
     where = spec["container"] if spec["kind"] == "azure" else spec["bucket"]
     prefix = spec.get("prefix", "")
     return [
@@ -205,7 +206,7 @@ def _argv(spec: Mapping[str, Any], found: Mount, path: Optional[str]) -> List[st
     ]
 
 
-def _environment(spec: Mapping[str, Any], environment: Mapping[str, str]) -> Dict[str, str]:
+def _environment(spec: StoreSpec, environment: Mapping[str, str]) -> Dict[str, str]:
     """The environment of rclone, with the credentials. Other users can read the arguments of a process, but
     not its environment.
     """
@@ -217,16 +218,17 @@ def _environment(spec: Mapping[str, Any], environment: Mapping[str, str]) -> Dic
     return {**kept, **{f"{lead}{name}": value for name, value in options.items() if value}}
 
 
-def _azure(spec: Mapping[str, Any]) -> Dict[str, str]:
+def _azure(spec: StoreSpec) -> Dict[str, str]:
+    endpoint = spec["endpoint"] or ""
     if spec.get("key"):
-        words = {"ACCOUNT": spec["account"], "KEY": spec["key"], "ENDPOINT": spec["endpoint"]}
+        words = {"ACCOUNT": spec["account"], "KEY": spec["key"], "ENDPOINT": endpoint}
     else:
-        token = str(spec["sas"]).lstrip("?")
-        words = {"SAS_URL": f"{spec['endpoint'].rstrip('/')}/{spec['container']}?{token}"}
+        token = spec["sas"].lstrip("?")
+        words = {"SAS_URL": f"{endpoint.rstrip('/')}/{spec['container']}?{token}"}
     return {"TYPE": "azureblob", "NO_CHECK_CONTAINER": "true", **words}
 
 
-def _s3(spec: Mapping[str, Any]) -> Dict[str, str]:
+def _s3(spec: StoreSpec) -> Dict[str, str]:
     return {
         "TYPE": "s3",
         "PROVIDER": "Other" if spec.get("endpoint") else "AWS",

@@ -9,8 +9,9 @@ import os
 import re
 import time
 import zlib
-from typing import Any, Iterator, Mapping, Optional
+from typing import Iterator, Mapping, Optional
 
+from gofer.core.store_spec import StoreSpec
 from gofer.node.cancellable_task import WorkFailed
 from gofer.objects import open_objects
 from gofer.objects.facts import ObjectInfo, ObjectNotFound
@@ -30,7 +31,7 @@ class RemoteFolder:
     it.
     """
 
-    def __init__(self, spec: Mapping[str, Any]) -> None:
+    def __init__(self, spec: StoreSpec) -> None:
         self._root: Optional[str] = spec["root"] if spec["kind"] == "file" else None
         self._lead = spec.get("prefix", "") if self._root is not None else ""
         self._objects = open_objects(spec)

@@ -14,6 +14,7 @@ import time
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core.parallel import ProgressTally, SendMessage, each
+from gofer.core.store_spec import StoreSpec
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.folders.remote import RemoteFolder, describe, explain
 from gofer.objects.facts import Exists, ObjectInfo, ObjectsError, VersionMismatch
@@ -71,7 +72,7 @@ class ObjectVersions:
         return info.modified < self.at - _CLOCKS_S
 
 
-def read_versions(spec: Mapping[str, Any], send_message: SendMessage) -> None:
+def read_versions(spec: StoreSpec, send_message: SendMessage) -> None:
     """Send the versions of up to 20,000 objects of the folder, in messages for `ObjectVersions.receive`."""
     part: Dict[str, str] = {}
     for number, info in enumerate(RemoteFolder(spec).list()):
@@ -100,7 +101,7 @@ class FolderUpload(NamedTuple):
     mark: str
 
 
-def upload(spec: Mapping[str, Any], sending: FolderUpload, send_message: SendMessage) -> None:
+def upload(spec: StoreSpec, sending: FolderUpload, send_message: SendMessage) -> None:
     """Send the files to the store's folder. Blocks. `send_message` gets the progress, and at the end the
     names that were `replaced` and the pairs of names `beside` each other. Raises WorkFailed, ObjectsError or
     OSError.

@@ -16,10 +16,10 @@ import traceback
 import zipfile
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Dict, List, NamedTuple, NoReturn
+from typing import Callable, Dict, List, NamedTuple, NoReturn
 
 from .names import FACTS, FUNCTION, KEY_VARIABLE, ROW
-from .result_file import ERROR, VALUE, result_name, write
+from .result_file import ERROR, VALUE, SignedFile, result_name, write
 
 _ROW_VARIABLE = f"GOFER_ARG_{ROW.upper()}"
 _MOST_TRACEBACK = 64 * 1024
@@ -63,7 +63,7 @@ class ResultWriter:
         data = _pickled(error) if isinstance(error, Exception) and not message else b""
         self._write(facts, lambda file: file.write(data))
 
-    def _write(self, facts: Dict[str, Any], dump: Any) -> None:
+    def _write(self, facts: Dict[str, object], dump: Callable[[SignedFile], object]) -> None:
         version = ".".join(map(str, sys.version_info[:3]))
         header = {"run": self._run, "rank": self._rank, "at": time.time(), "python": version, **facts}
         write(self._path, self._key, header, dump)

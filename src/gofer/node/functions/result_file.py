@@ -19,7 +19,7 @@ import hashlib
 import hmac
 import json
 import os
-from typing import IO, Any, Callable, Dict, Iterable
+from typing import IO, Callable, Dict, Iterable, Union
 
 VALUE = "value"
 ERROR = "error"
@@ -40,7 +40,7 @@ class SignedFile:
         self._file = file
         self._hmac = hmac.new(key, digestmod=hashlib.sha256)
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Union[bytes, memoryview]) -> int:
         """Write bytes or any other buffer; the number of bytes."""
         self._hmac.update(data)
         return self._file.write(data)
@@ -56,7 +56,7 @@ def result_name(rank: int) -> str:
     return f"gofer-result-{rank}.pkl"
 
 
-def write(path: str, key: bytes, header: Dict[str, Any], dump: Callable[[SignedFile], object]) -> None:
+def write(path: str, key: bytes, header: Dict[str, object], dump: Callable[[SignedFile], object]) -> None:
     """Write the file, whole or not at all. `dump` writes the pickle; its errors pass through."""
     os.makedirs(os.path.dirname(path), exist_ok=True)  # the function may have removed the folder
     part = f"{path}.part"
@@ -73,7 +73,7 @@ def write(path: str, key: bytes, header: Dict[str, Any], dump: Callable[[SignedF
         raise
 
 
-def verify(pieces: Iterable[bytes], key: bytes, copy: IO[bytes]) -> Dict[str, Any]:
+def verify(pieces: Iterable[bytes], key: bytes, copy: IO[bytes]) -> Dict[str, object]:
     """Copy the pieces of a file to `copy`, which only this user can reach, and leave `copy` at the begin of
     the pickle; the header. ResultRefused unless the HMAC is right.
     """

@@ -9,7 +9,7 @@ ended.
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Tuple
 
 from gofer.core import files, private_folder
 from gofer.core.json_text import parse_json
@@ -45,7 +45,7 @@ def write(path: str, record: CopyRecord, contents: Optional[str] = None) -> None
     equal records: then one file beside the contents gets many names.
     """
     private_folder.make_missing(os.path.dirname(path))
-    written: Dict[str, Any] = record._asdict()
+    written: Dict[str, object] = record._asdict()
     if contents is None:
         files.write_whole(path, files.encode(written), mode=0o600)
         return
@@ -69,7 +69,7 @@ def read(path: str) -> Optional[CopyRecord]:
     """The record; None when there is none that can be read."""
     try:
         with open(path, "rb") as file:
-            found: Dict[str, Any] = parse_json(file.read())
+            found = parse_json(file.read())
         if isinstance(found["before"], str):
             with open(found["before"], "rb") as file:
                 found["before"] = parse_json(file.read())

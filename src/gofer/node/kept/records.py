@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from gofer.core import files
 from gofer.core.json_text import parse_json
@@ -156,7 +156,7 @@ class KeptFiles(NamedTuple):
     left_count: int = 0
     copy: Optional[str] = None
 
-    def encode(self) -> Dict[str, Any]:
+    def encode(self) -> Dict[str, object]:
         """The value of `kept` in `exit.json`."""
         return {
             "files": self.files,
@@ -168,7 +168,7 @@ class KeptFiles(NamedTuple):
         }
 
 
-def decode_kept(record: Mapping[str, Any]) -> Optional[KeptFiles]:
+def decode_kept(record: Mapping[str, object]) -> Optional[KeptFiles]:
     """The totals in an exit record; None when an older agent wrote the record, or when they are malformed."""
     found = record.get("kept")
     if not isinstance(found, dict):

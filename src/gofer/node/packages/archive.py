@@ -11,9 +11,10 @@ import glob
 import os
 import tarfile
 import time
-from typing import Any, Iterator, Mapping, Set
+from typing import Iterator, Set
 
 from gofer.core import files
+from gofer.core.store_spec import StoreSpec
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.packages.cache import ENVIRONMENT
 from gofer.objects import open_objects
@@ -39,7 +40,7 @@ def used_key_of(name: str) -> str:
     return f"{PREFIX}/{name}.used"
 
 
-def fetch(spec: Mapping[str, Any], name: str, place: str) -> bool:
+def fetch(spec: StoreSpec, name: str, place: str) -> bool:
     """Download the environment with this hash and unpack it into `place`; False when the store has none.
     Blocks.
 
@@ -61,7 +62,7 @@ def fetch(spec: Mapping[str, Any], name: str, place: str) -> bool:
     return True
 
 
-def send(spec: Mapping[str, Any], name: str, place: str) -> int:
+def send(spec: StoreSpec, name: str, place: str) -> int:
     """Pack the environment in `place` and send it to the store; the bytes sent. Replaces an existing archive.
     Blocks.
 

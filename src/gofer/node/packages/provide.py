@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
 from gofer.core import files, private_folder, prune
 from gofer.core.launch import NodePlace
 from gofer.core.parallel import SendMessage
+from gofer.core.store_spec import StoreSpec
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.code.project_environments import UV_ENVIRONMENT, show_venv
@@ -48,7 +49,7 @@ class PackageRequest(NamedTuple):
     environment: Mapping[str, str]
     cache: str
     log: str
-    store: Optional[Mapping[str, Any]]
+    store: Optional[StoreSpec]
     sends: bool
 
 
@@ -68,7 +69,7 @@ class Provided(NamedTuple):
 
 
 def wanted_by(
-    task: Task, place: NodePlace, cache: str, store: Optional[Mapping[str, Any]], log: str
+    task: Task, place: NodePlace, cache: str, store: Optional[StoreSpec], log: str
 ) -> PackageRequest:
     """What the task of a node needs. Of several nodes, only the first sends to the store. Pure."""
     return PackageRequest(

@@ -62,34 +62,34 @@ def parse(text: str) -> Project:
     return Project(known.get("name"), version, dependencies, _extras(project), scripts, entries)
 
 
-def _texts(table: Any) -> Dict[str, str]:
+def _texts(table: object) -> Dict[str, str]:
     """The entries of a table that are strings; none when it is not a table."""
     found = table.items() if isinstance(table, dict) else ()
     return {str(name): value for name, value in found if isinstance(value, str)}
 
 
-def _extras(project: Dict[str, Any]) -> Dict[str, List[str]]:
+def _extras(project: Dict[str, object]) -> Dict[str, List[str]]:
     lists = _inner(project, ("optional-dependencies",))
     return {
         str(name): [str(one) for one in found] for name, found in lists.items() if isinstance(found, list)
     }
 
 
-def _inner(tables: Dict[str, Any], path: Tuple[str, ...]) -> Dict[str, Any]:
-    found: Any = tables
+def _inner(tables: Dict[str, object], path: Tuple[str, ...]) -> Dict[str, object]:
+    found: object = tables
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-def _load(text: str) -> Dict[str, Any]:
+def _load(text: str) -> Dict[str, object]:
     for name in _PARSERS:
         try:
             parser = importlib.import_module(name)
         except ImportError:
             continue
         try:
-            loaded: Dict[str, Any] = parser.loads(text)
+            loaded: Dict[str, object] = parser.loads(text)
             return loaded
         except (ValueError, RecursionError):
             return {}
@@ -126,7 +126,7 @@ def _is_closed(value: str) -> bool:
     return re.sub(r"""("[^"\n]*"|'[^'\n]*'|#[^\n]*)""", "", value).rstrip().endswith("]")
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """Parse a value. TOML writes strings, lists of strings and comments as Python does; None for anything
     else.
     """

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Dict, List, Mapping, NamedTuple, Optional
 
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.packages import requirement_list
@@ -110,7 +110,9 @@ def _python_facts(tool: str, interpreter: Interpreter) -> List[object]:
     return [*facts, interpreter.installed] if tool == PIP else list(facts)
 
 
-def _contents(given: RecipeInput, required: requirement_list.RequirementList, folder: str) -> Dict[str, Any]:
+def _contents(
+    given: RecipeInput, required: requirement_list.RequirementList, folder: str
+) -> Dict[str, object]:
     """The list with relative paths, and a hash of each file that it names."""
     name = os.path.basename(given.file.path)
     files: List[str] = list(required.files)
@@ -129,7 +131,7 @@ def _included(text: str) -> List[str]:
     return [found.group(1) for found in map(_INCLUDE_LINE.match, text.splitlines()) if found]
 
 
-def _options(given: RecipeInput, wheels: Optional[str]) -> Dict[str, Any]:
+def _options(given: RecipeInput, wheels: Optional[str]) -> Dict[str, object]:
     deciding = {
         name: _PASSWORD.sub("//", value) for name, value in given.environment.items() if _DECIDING.match(name)
     }

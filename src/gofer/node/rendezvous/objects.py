@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, cast
 
 from gofer.core import retries
+from gofer.core.outcome import ExitFields
 from gofer.core.states import State
 from gofer.node.rendezvous.base import EXIT, Membership, Rendezvous, own_address
 from gofer.node.rendezvous.peer_messages import (
@@ -205,7 +206,10 @@ class ObjectRendezvous(Rendezvous):
             self._rest()
         return plan
 
-    def collect(self, own: Dict[str, Any]) -> List[Optional[Dict[str, Any]]]:
+    def _exit(self, messages: Messages, node: int) -> Optional[ExitFields]:
+        return cast("ExitFields | None", messages.get(self._key(EXIT, node)))
+
+    def collect(self, own: ExitFields) -> List[Optional[ExitFields]]:
         """Wait for the exit records of all nodes, of which node 0 has `own`. None for a node that is gone or
         was restarted without a record.
         """
@@ -216,7 +220,7 @@ class ObjectRendezvous(Rendezvous):
         plan = self.current
         while True:
             messages = self._read_all()
-            exits = [own, *(messages.get(self._key(EXIT, node)) for node in self.others)]
+            exits = [own, *(self._exit(messages, node) for node in self.others)]
             self._reached = [node for node in self.others if exits[node] is not None]
             open_nodes = [node for node in self.others if exits[node] is None]
             restarted = [

@@ -11,10 +11,12 @@ times, and a download fails when an object vanishes in the meantime.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, cast
 
 from gofer.core import files, run_layout
 from gofer.core.json_text import parse_count, parse_json
+from gofer.core.outcome import ExitFields
+from gofer.core.store_spec import StoreSpec
 from gofer.node.uploader.patience import retry_store
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
@@ -55,7 +57,7 @@ def patiently(act: Callable[[], T], wait: Wait) -> T:
 class PeerMessages:
     """The messages of one run. Every method calls the store and may raise ObjectsError. Blocks."""
 
-    def __init__(self, spec: Dict[str, Any], request_id: str, run_id: str, row: Optional[int]) -> None:
+    def __init__(self, spec: StoreSpec, request_id: str, run_id: str, row: Optional[int]) -> None:
         opened = open_objects({"timeout_s": 10.0, **spec}, policy=_POLICY)
         if not isinstance(opened, ObjectService):
             raise ValueError(
@@ -97,12 +99,12 @@ class PeerMessages:
         self._known = found
         return {name: value for name, (_, value) in found.items()}
 
-    def exit_record(self, attempt: int, node: int) -> Optional[Dict[str, Any]]:
+    def exit_record(self, attempt: int, node: int) -> Optional[ExitFields]:
         """The exit record of a node, from its message or from its folder in the store; None when there is
         none.
         """
-        message = self.read(f"exit.{attempt}.{node}")
-        return message or self._read(f"{run_layout.node_key(self._run_id, attempt, node)}/{run_layout.EXIT}")
+        key = f"{run_layout.node_key(self._run_id, attempt, node)}/{run_layout.EXIT}"
+        return cast("ExitFields | None", self.read(f"exit.{attempt}.{node}") or self._read(key))
 
     def attempts(self) -> Dict[int, float]:
         """The attempts that were made, with the time when each was claimed (0 when unknown)."""

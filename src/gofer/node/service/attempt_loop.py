@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import List, Optional
 
 from gofer.core import retries
 from gofer.core.attempts import AttemptRecords
 from gofer.core.node_request import NodeRequest
-from gofer.core.outcome import Outcome, attempt_record, decode, end_line
+from gofer.core.outcome import AttemptFields, ExitFields, Outcome, attempt_record, decode, end_line
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.states import Reason, State
 from gofer.node.rendezvous.base import Membership, free_port
@@ -111,7 +111,7 @@ class AttemptLoop:
                 result = Outcome(State.LOST, Reason.NODE_FAILURE, str(words), ended_at=time.time())
                 return self._close(result, [*history, attempt_record(attempt, result, [], begun)])
             own = self._runner.make(attempt, membership)
-            exits: List[Optional[Dict[str, Any]]] = [own]
+            exits: List[Optional[ExitFields]] = [own]
             if not _is_preempted(own):
                 exits = self._rendezvous.collect(own)
             result = _judged(exits)
@@ -141,13 +141,13 @@ class AttemptLoop:
         assert membership is not None, "only the other nodes learn of the end by `join`"
         return membership
 
-    def _history(self) -> List[Dict[str, Any]]:
+    def _history(self) -> List[AttemptFields]:
         """The attempts that were made before the service restarted the job.
 
         The last attempt counts as a success only if its outputs are in the store; otherwise its files are
         lost.
         """
-        found: List[Dict[str, Any]] = []
+        found: List[AttemptFields] = []
         for number, begun in sorted(self._messages.attempts().items()):
             exits = [self._messages.exit_record(number, node) for node in range(self.share.nodes)]
             facts = AttemptRecords(_preempted_or_all(exits), True)
@@ -157,8 +157,9 @@ class AttemptLoop:
             and found[-1]["state"] == State.SUCCEEDED
             and not self._rendezvous.is_sent(found[-1]["number"])
         ):
-            lost = {"state": State.LOST.value, "reason": Reason.NODE_FAILURE.value, "exit_code": None}
-            found[-1].update(lost, detail=_UNSENT)
+            last = found[-1]
+            last["state"], last["reason"] = State.LOST.value, Reason.NODE_FAILURE.value
+            last["exit_code"], last["detail"] = None, _UNSENT
         return found
 
     def _claim_attempt(self, number: int) -> int:
@@ -179,7 +180,7 @@ class AttemptLoop:
         self._tries += 1
         return free_port() if self.share.port is None else self.share.port + self._tries - 1
 
-    def _close(self, result: Outcome, history: List[Dict[str, Any]], *, has_peers: bool = False) -> int:
+    def _close(self, result: Outcome, history: List[AttemptFields], *, has_peers: bool = False) -> int:
         """Send everything to the store, and the line of the end last; the exit status. With `has_peers`,
         other nodes have joined, and wait for the end.
 
@@ -259,18 +260,18 @@ def _attempt_words(number: int, state: str, detail: Optional[str]) -> str:
     return f"attempt {number}: {state}" + (f", {detail}" if detail else "")
 
 
-def _is_preempted(record: Dict[str, Any]) -> bool:
+def _is_preempted(record: ExitFields) -> bool:
     return bool(record["reason"] == Reason.PREEMPTED)
 
 
-def _preempted_or_all(exits: List[Optional[Dict[str, Any]]]) -> List[Optional[Dict[str, Any]]]:
+def _preempted_or_all(exits: List[Optional[ExitFields]]) -> List[Optional[ExitFields]]:
     """The records of nodes that the service ended; all records when there are none. Other failures in
     such an attempt are consequences.
     """
     return [one for one in exits if one is not None and _is_preempted(one)] or exits
 
 
-def _judged(exits: List[Optional[Dict[str, Any]]]) -> Outcome:
+def _judged(exits: List[Optional[ExitFields]]) -> Outcome:
     result = retries.judge(AttemptRecords(_preempted_or_all(exits), True))
     missing = [str(node) for node, record in enumerate(exits) if record is None]
     if missing and result.state == State.LOST:
@@ -278,7 +279,7 @@ def _judged(exits: List[Optional[Dict[str, Any]]]) -> Outcome:
     return result
 
 
-def _unwritten_end(request: NodeRequest, history: List[Dict[str, Any]]) -> Optional[Outcome]:
+def _unwritten_end(request: NodeRequest, history: List[AttemptFields]) -> Optional[Outcome]:
     """The end of a run whose node 0 was killed just before it wrote the line of the end; None otherwise."""
     if not history:
         return None
@@ -289,7 +290,7 @@ def _unwritten_end(request: NodeRequest, history: List[Dict[str, Any]]) -> Optio
     return result if is_over else None
 
 
-def _is_retried(request: NodeRequest, history: List[Dict[str, Any]]) -> bool:
+def _is_retried(request: NodeRequest, history: List[AttemptFields]) -> bool:
     return retries.should_retry(history, retries=request.retries, retry_on=request.retry_on)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Dict, NamedTuple, Optional, Set
+from typing import Dict, NamedTuple, Optional, Set
 
 from gofer.core import run_layout
 from gofer.core.code import trees
 from gofer.core.launch import NodePlace
 from gofer.core.node_request import NodeRequest
+from gofer.core.outcome import ExitFields
 from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.node.code import work_folders
 from gofer.node.code.stage import stage
@@ -79,7 +80,7 @@ class AttemptRunner:
             place = self._place(0, Membership(["localhost"], 0))
             self._mpirun = ServiceMpirun(place, context.private.environment)
 
-    def make(self, attempt: int, membership: Membership) -> Dict[str, Any]:
+    def make(self, attempt: int, membership: Membership) -> ExitFields:
         """Run this node's share of the attempt that the rendezvous has joined. Blocks. Its exit record, which
         is also published to the other nodes.
         """
@@ -230,7 +231,7 @@ class AttemptRunner:
             first_node_only=self._context.request.layout.first_node_only,
         )
 
-    def _publish_end(self, record: Dict[str, Any]) -> None:
+    def _publish_end(self, record: ExitFields) -> None:
         """Send the exit record to the other nodes. A node that the service ends does not wait for the
         store.
         """

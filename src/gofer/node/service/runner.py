@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Optional
+from typing import Dict, Optional
 
-from gofer.core import files, run_layout
-from gofer.core.outcome import Outcome
+from gofer.core import attempts, files, run_layout
+from gofer.core.outcome import ExitFields, Outcome
 from gofer.core.states import Reason, State
 from gofer.node import exit_record, mpi
 from gofer.node.exit_record import AttemptFailed
@@ -34,9 +34,9 @@ class ServiceNode(Node):
     def exit_path(self) -> str:
         return os.path.join(self.folder, run_layout.EXIT)
 
-    def record(self) -> Dict[str, Any]:
+    def record(self) -> ExitFields:
         """The exit record of this share. When none could be written, a record of that failure."""
-        known = files.read_json(self.exit_path)
+        known = attempts.read_exit(self.folder)
         return known or self._made_up(
             Outcome(State.FAILED, Reason.STAGING, "the node left no record of its end")
         )
@@ -51,7 +51,7 @@ class ServiceNode(Node):
         except OSError:
             pass  # the disk is full or gone
 
-    def _made_up(self, found: Outcome) -> Dict[str, Any]:
+    def _made_up(self, found: Outcome) -> ExitFields:
         running = self._running
         return exit_record.encode(self.place.node, found, watched=None, tail=self._tail, running=running)
 

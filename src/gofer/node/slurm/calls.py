@@ -116,7 +116,7 @@ def site(folder: str, now: float) -> SlurmSite:
     return SlurmSite(known)
 
 
-def _parse_site(text: str) -> dict[str, Any]:
+def _parse_site(text: str) -> dict[str, object]:
     found = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
     seconds = re.match(r"\d{1,9}", found.get("KillWait", ""))
     rows = parse_count(found.get("MaxArraySize", ""))

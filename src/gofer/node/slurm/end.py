@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import cast
 
 from gofer.core import files, retries, run_layout
 from gofer.core.attempts import AttemptRecords
 from gofer.core.node_request import NodeRequest
-from gofer.core.outcome import Outcome, attempt_record, end_line
+from gofer.core.outcome import AttemptFields, ExitFields, Outcome, attempt_record, end_line
 from gofer.core.retry import backoff, retry
 from gofer.core.states import Reason, State
 from gofer.node.slurm.calls import SlurmError, call
@@ -94,13 +94,13 @@ class _End:
     def _facts(self, attempt: int) -> AttemptRecords:
         row, nodes = self.share.row, range(self.share.nodes)
         exits = [self.handoff.read(row, attempt, f"exit-{node}") for node in nodes]
-        return AttemptRecords(exits, self._begun(attempt) is not None)
+        return AttemptRecords(cast("list[ExitFields | None]", exits), self._begun(attempt) is not None)
 
     def _begun(self, attempt: int) -> float | None:
         begun = self.handoff.read(self.share.row, attempt, "begun")
         return None if begun is None else float(begun["at"])
 
-    def _history(self) -> list[dict[str, Any]]:
+    def _history(self) -> list[AttemptFields]:
         """The earlier attempts that reached the nodes."""
         found = []
         for number in range(1, self.share.attempt):
@@ -109,7 +109,7 @@ class _End:
                 found.append(retries.earlier(number, self._facts(number), begun, "Slurm started it again"))
         return found
 
-    def _is_retried(self, history: list[dict[str, Any]]) -> bool:
+    def _is_retried(self, history: list[AttemptFields]) -> bool:
         return retries.should_retry(
             history,
             retries=self.request.retries,
@@ -125,7 +125,7 @@ class _End:
             return f"it could not be started again: {error}"
         return None
 
-    def _write_down(self, result: Outcome, history: list[dict[str, Any]]) -> None:
+    def _write_down(self, result: Outcome, history: list[AttemptFields]) -> None:
         data = end_line(self.share.run_id, self.share.row, result, history, self.share.service_id)
         try:
             retry(

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Optional, TypedDict, cast
 
 from gofer.core import files, node_request
 from gofer.core.node_request import NodeRequest
@@ -33,6 +33,12 @@ def path_of(folder: str, request_id: str) -> str:
 def every(rows: list[int] | None) -> list[int | None]:
     """The rows; [None] for a run that is not an array, and for an array as a whole."""
     return [None] if rows is None else list(rows)
+
+
+class StopOrder(TypedDict):
+    """A request to stop. Without a grace, the grace of the job counts."""
+
+    grace_s: Optional[float]
 
 
 class Handoff:
@@ -90,10 +96,10 @@ class Handoff:
     def ask_to_stop(self, row: int | None, grace_s: float | None) -> None:
         self.write(_cancel(row), files.encode({"grace_s": grace_s}))
 
-    def stop_order(self, row: int | None) -> dict[str, Any] | None:
+    def stop_order(self, row: int | None) -> StopOrder | None:
         """The request to stop the row or the whole array; None when there is none."""
         own = None if row is None else files.read_json(self.at(_cancel(row)))
-        return own or files.read_json(self.at(_cancel(None)))
+        return cast("StopOrder | None", own or files.read_json(self.at(_cancel(None))))
 
     # -- messages of nodes
 

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-from typing import Any
 
 from gofer.core import files, private_folder, processes, run_layout
 from gofer.core.code import trees
@@ -188,12 +187,12 @@ class _Agent:
             )
         return node
 
-    def _exit_record(self) -> dict[str, Any] | None:
+    def _exit_record(self) -> dict[str, object] | None:
         share = self.share
         key = f"{run_layout.node_key(share.run_id, share.attempt, share.node)}/{run_layout.EXIT}"
         return files.read_json(os.path.join(self.store, key))
 
-    def _publish_end(self, record: dict[str, Any] | None) -> None:
+    def _publish_end(self, record: dict[str, object] | None) -> None:
         if record is not None:
             self.rendezvous.publish(EXIT, record)
 

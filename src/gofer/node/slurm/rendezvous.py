@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any, Mapping
+from typing import Mapping
 
 from gofer.core.states import State
 from gofer.node.rendezvous.base import EXIT, PREPARED, Membership, Rendezvous
@@ -34,7 +34,7 @@ class SlurmRendezvous(Rendezvous):
         self.membership = Membership(self._share.hosts, self._share.port)
         return self.membership
 
-    def publish(self, message: str, value: Mapping[str, Any]) -> None:
+    def publish(self, message: str, value: Mapping[str, object]) -> None:
         """Write the message; an empty one as its time. The record of a failure also ends the other nodes:
         they get SIGTERM, and `watch` says why. Blocks while `scancel` runs.
         """
@@ -43,7 +43,7 @@ class SlurmRendezvous(Rendezvous):
             self._publish(_FAILED, {"node": self.node})
             self._terminate_peers()
 
-    def read(self, message: str, node: int) -> dict[str, Any] | None:
+    def read(self, message: str, node: int) -> dict[str, object] | None:
         name = f"{_FILE_NAMES.get(message, message)}-{node}"
         return self._handoff.read(self._share.row, self._share.attempt, name)
 
@@ -52,7 +52,7 @@ class SlurmRendezvous(Rendezvous):
         failed = self._handoff.read(self._share.row, self._share.attempt, _FAILED)
         return None if failed is None else f"node {failed['node']} has failed"
 
-    def _publish(self, name: str, value: Mapping[str, Any]) -> None:
+    def _publish(self, name: str, value: Mapping[str, object]) -> None:
         self._handoff.publish(self._share.row, self._share.attempt, name, value)
 
     def _terminate_peers(self) -> None:

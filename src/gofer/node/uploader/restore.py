@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from gofer.core import files, run_layout
 from gofer.core.code.trees import remove_tree
 from gofer.core.parallel import SendMessage, each
+from gofer.core.store_spec import StoreSpec
 from gofer.node import cancellable_task
 from gofer.node.cancellable_task import WorkFailed
 from gofer.node.events import Event, FolderProgress
@@ -66,7 +67,7 @@ class EarlierOutputs(NamedTuple):
     `is_ours`: the run has no other node. `node` is this node; `attempt` is the one that begins.
     """
 
-    spec: Mapping[str, Any]
+    spec: StoreSpec
     spool: str
     run_id: str
     is_ours: bool
@@ -139,7 +140,7 @@ def _bring(earlier: EarlierOutputs, send_message: SendMessage) -> None:
 def _fetch(earlier: EarlierOutputs, key: str, name: str, send_message: SendMessage) -> str:
     """Copy everything below a key into a folder beside the run's folder; the path of the copy."""
     prefix = earlier.spec.get("prefix", "")
-    spec = {**earlier.spec, "prefix": f"{prefix}/{key}" if prefix else key}
+    spec: StoreSpec = {**earlier.spec, "prefix": f"{prefix}/{key}" if prefix else key}
     beside = os.path.join(earlier.spool, name)
     _retry(lambda: copy.copy(spec, beside, {"run": earlier.run_id}, send_message))
     tree = copy.tree_of(beside)
@@ -160,7 +161,7 @@ def _fetch_list(earlier: EarlierOutputs) -> None:
         return
 
 
-def _restore(spec: Mapping[str, Any], tree: str) -> None:
+def _restore(spec: StoreSpec, tree: str) -> None:
     """Set the original times of the files, since programs take the newest checkpoint for the last. Also set
     the execute permission, if the listing that was used for the copy did not have it.
     """

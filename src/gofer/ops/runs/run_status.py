@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.core import attempts as rules
-from gofer.core.outcome import Outcome
+from gofer.core.outcome import ExitFields, Outcome
 from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
 from gofer.model.bounds import Count
@@ -140,7 +140,7 @@ def _judge(attempt: AttemptFacts, nodes: int) -> Outcome | None:
         return None
     # When the cluster takes one node away, failures on other nodes are consequences.
     taken = [one for one in exits if one.reason == Reason.PREEMPTED]
-    records: list[dict[str, Any] | None] = [msgspec.to_builtins(one) for one in taken or exits]
+    records: list[ExitFields | None] = [msgspec.to_builtins(one) for one in taken or exits]
     return rules.judge(rules.AttemptRecords(records, True), restarts=0, rebooted=False)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.backends import registry
 from gofer.config.folders import folders_of
 from gofer.config.sections import NAME_PATTERN
 from gofer.core import folder_modes
+from gofer.core.store_spec import IdentitySpec, StoreSpec
 from gofer.errors import CheckFailed, ConfigError
 from gofer.model.job import JobFolder
 from gofer.ops.messages import Message
@@ -92,8 +93,8 @@ def specs(
     folders: Mapping[str, JobFolder],
     *,
     expires_s: float,
-    identity: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    identity: IdentitySpec | None = None,
+) -> dict[str, StoreSpec]:
     """The store settings, with credentials, of each folder that is in a store, for `RunSecrets`.
 
     `identity` is the identity of the nodes: see `gofer.storage.base.Delegates`.
@@ -159,8 +160,8 @@ def _mount_problem(session: Session, url: str) -> str | None:
 
 
 def _spec(
-    store: Store, name: str, folder: JobFolder, expires_s: float, identity: Mapping[str, Any] | None
-) -> dict[str, Any]:
+    store: Store, name: str, folder: JobFolder, expires_s: float, identity: IdentitySpec | None
+) -> StoreSpec:
     if isinstance(store, OnDisk):
         return {"kind": "file", "root": str(store.path("runs").parent), "prefix": folder.path}
     if isinstance(store, Delegates):

@@ -15,10 +15,10 @@ import stat
 import termios
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.core import private_folder
-from gofer.core.command.process_limits import read_limits, too_low
+from gofer.core.command.process_limits import ProcessLimits, read_limits, too_low
 from gofer.errors import CheckFailed, UsageError
 from gofer.ops.messages import Hint, Message, Warning
 from gofer.text import format_size
@@ -93,7 +93,7 @@ def _has_more(fd: int) -> bool:
     return False
 
 
-def read_shell_limits(session: Session) -> dict[str, Any]:
+def read_shell_limits(session: Session) -> ProcessLimits:
     """The limits for the run. Warns about limits that the running supervisor cannot provide."""
     wanted = read_limits()
     problems = too_low(wanted, _supervisor(session))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable
+from typing import Iterable
 
 from gofer.core.json_text import parse_count
 from gofer.node.slurm import calls
 from gofer.node.slurm.calls import SlurmError
-from gofer.remote.api import SlurmNodeFacts
+from gofer.remote.api import FreeAndTotal, SlurmNodeFacts, SlurmSurvey
 
 _NODE_FORMAT = (
     "NodeList:|,StateLong:|,CPUsState:|,Memory:|,AllocMem:|,Gres:|,GresUsed:|,Partition:|,Features:|"
@@ -50,7 +50,7 @@ def nodes(partition: str | None) -> list[SlurmNodeFacts]:
     return list(found.values())
 
 
-def survey(partition: str | None, account: str | None) -> dict[str, Any]:
+def survey(partition: str | None, account: str | None) -> SlurmSurvey:
     """Facts for a person who chooses where to run. Facts that the site does not report are left out."""
     every = nodes(partition)
     queue = ["squeue", "--noheader", "--array", *([f"--partition={partition}"] if partition else [])]
@@ -71,8 +71,8 @@ def survey(partition: str | None, account: str | None) -> dict[str, Any]:
     }
 
 
-def _free_gpus(every: list[SlurmNodeFacts]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+def _free_gpus(every: list[SlurmNodeFacts]) -> dict[str, FreeAndTotal]:
+    found: dict[str, FreeAndTotal] = {}
     for node in every:
         for kind, count in node.gpus.items():
             entry = found.setdefault(kind, {"free": 0, "total": 0})

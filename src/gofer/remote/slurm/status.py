@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Any, Dict, Iterator
+from typing import Iterator, cast
 
 from gofer.core import files
 from gofer.core import run_layout as names
 from gofer.core.json_text import parse_count
+from gofer.core.outcome import EndFields
 from gofer.node.slurm import calls, handoff
 from gofer.node.slurm.calls import SlurmError
 from gofer.node.slurm.handoff import Handoff, every, path_of
 from gofer.node.slurm.job_name import run_of
-from gofer.remote.api import QueuedJob, RowsOfRuns
+from gofer.remote.api import GoneSlurmRun, QueuedJob, RowsOfRuns, SlurmAnswer, SlurmJob, StoppedSlurmJob
 
 # `name` is the id of the run. The reason is last, because it is the only field that may contain a `|`.
 _FIELDS = ("name", "job", "raw", "row", "state", "start", "end", "nodes", "reason")
@@ -30,18 +31,13 @@ _MOST_INDEX = 4_000_000
 # States that no attempt follows. A job that was preempted or lost its node may be requeued.
 _OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY")
 
-Job = Dict[str, Any]
 
-
-def read_status(folder: str, runs: RowsOfRuns, store: str | None) -> dict[str, Any]:
-    """The state of runs. Blocking; SlurmError when Slurm cannot be asked.
-
-    `jobs` are all jobs of gofer in Slurm's queue, one for each row. `gone` is, by name, what is known of the
-    given runs that the queue does not have (rows None: not an array). `ends` are the recorded ends, from the
-    folder `store`, of the runs that may have ended.
+def read_status(folder: str, runs: RowsOfRuns, store: str | None) -> SlurmAnswer:
+    """The state of runs. Blocking; SlurmError when Slurm cannot be asked. `store` is the folder with the
+    recorded ends of runs.
     """
     jobs = list(_queue())
-    gone = {}
+    gone: dict[str, GoneSlurmRun] = {}
     known: dict[str, set[int | None]] = {}
     for job in jobs:
         known.setdefault(job["name"], set()).add(job["row"])
@@ -68,16 +64,16 @@ def read_status(folder: str, runs: RowsOfRuns, store: str | None) -> dict[str, A
     return {"jobs": jobs, "gone": gone, "ends": ends}
 
 
-def _is_over(name: str, left: dict[str, Any], ends: dict[str, Any]) -> bool:
+def _is_over(name: str, left: GoneSlurmRun, ends: dict[str, EndFields]) -> bool:
     """Whether there is proof, for every row in question, that it has ended. A missing job proves nothing."""
     booked = {entry["row"] for entry in left["book"]}
     proven = booked.union(left["stopped"])
     return all(row in proven or (name if row is None else f"{name}-{row}") in ends for row in left["rows"])
 
 
-def _recorded_ends(store: str, wanted: list[tuple[str, int | None]]) -> dict[str, Any]:
+def _recorded_ends(store: str, wanted: list[tuple[str, int | None]]) -> dict[str, EndFields]:
     """The recorded end of each run; see gofer.node.slurm.end."""
-    found = {}
+    found: dict[str, EndFields] = {}
     for name, row in wanted:
         run_id = name if row is None else f"{name}-{row}"
         try:
@@ -86,23 +82,27 @@ def _recorded_ends(store: str, wanted: list[tuple[str, int | None]]) -> dict[str
         except OSError:
             continue
         if lines:
-            found[run_id] = lines[-1]
+            found[run_id] = cast("EndFields", lines[-1])
     return found
 
 
-def _queue() -> Iterator[Job]:
+def _queue() -> Iterator[StoppedSlurmJob]:
     argv = ["squeue", f"--user={calls.user()}", "--array", "--states=all", "--noheader"]
     for line in calls.call([*argv, f"--format={_QUEUE_FORMAT}"]).splitlines():
         words = line.split("|", len(_FIELDS) - 1)
         run_id = run_of(words[0])
         if len(words) == len(_FIELDS) and run_id is not None and _are_counts(words[1:3]):
-            job: Job = dict(zip(_FIELDS, words))
+            _, job, raw, row, state, start, end, nodes, reason = words
             yield {
-                **job,
                 "name": run_id,
-                "row": parse_count(job["row"]),
-                "start": _moment(job["start"]),
-                "end": _moment(job["end"]),
+                "job": job,
+                "raw": raw,
+                "row": parse_count(row),
+                "state": state,
+                "start": _moment(start),
+                "end": _moment(end),
+                "nodes": nodes,
+                "reason": reason,
                 "exit": None,
             }
 
@@ -114,7 +114,7 @@ def _adopt(place: Handoff, numbers: list[str]) -> None:
         place.remove(handoff.SENDING)
 
 
-def _submission_facts(place: Handoff, rows: list[int | None]) -> dict[str, Any]:
+def _submission_facts(place: Handoff, rows: list[int | None]) -> GoneSlurmRun:
     """What a run's handoff folder records of its submission, and which rows were asked to stop."""
     return {
         "job": place.read_text(handoff.JOB),
@@ -125,7 +125,7 @@ def _submission_facts(place: Handoff, rows: list[int | None]) -> dict[str, Any]:
     }
 
 
-def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
+def _look_up(folder: str, gone: dict[str, GoneSlurmRun]) -> None:
     """Add the entries of accounting, on a site that has accounting."""
     owners = {left["job"]: name for name, left in gone.items() if left["job"]}
     if not owners or not calls.site(folder, time.time()).has_accounting:
@@ -138,7 +138,7 @@ def _look_up(folder: str, gone: dict[str, dict[str, Any]]) -> None:
                 gone[owners[entry["job"]]]["book"].append(entry)
 
 
-def _accounting_entries(numbers: list[str]) -> Iterator[Job]:
+def _accounting_entries(numbers: list[str]) -> Iterator[SlurmJob]:
     """An entry for each attempt of each job, in order. sacct lists rows that never started in one line."""
     argv = ["sacct", "--noheader", "--parsable2", "--allocations", "--duplicates"]
     text = calls.call([*argv, f"--jobs={','.join(numbers)}", f"--format={_BOOK_FORMAT}"])
@@ -152,8 +152,16 @@ def _accounting_entries(numbers: list[str]) -> Iterator[Job]:
         rows = expand(row or several or "")
         for row_number in every(rows or None):
             yield {
-                **{"name": name, "job": job, "raw": raw, "row": row_number, "state": state, "reason": ""},
-                **{"start": _moment(start), "end": _moment(end), "nodes": nodes, "exit": ended},
+                "name": name,
+                "job": job,
+                "raw": raw,
+                "row": row_number,
+                "state": state,
+                "reason": "",
+                "start": _moment(start),
+                "end": _moment(end),
+                "nodes": nodes,
+                "exit": ended,
             }
 
 

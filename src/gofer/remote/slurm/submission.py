@@ -27,9 +27,7 @@ class JobRejected(SlurmError):
     """Slurm will never accept this job as it is."""
 
 
-def submit(
-    folder: str, body: Mapping[str, object], script: str, private: bytes, timeout_s: float
-) -> str:
+def submit(folder: str, body: Mapping[str, object], script: str, private: bytes, timeout_s: float) -> str:
     """Submit the run's job once and return its number. Blocking; all callers get the same number. `body` is
     the request for the nodes, as gofer.core.node_request reads it.
 
@@ -78,9 +76,7 @@ def _write(place: Handoff, body: Mapping[str, object], script: str, private: byt
 
 def _dependency_options(place: Handoff, request: NodeRequest, folder: str) -> list[str]:
     """The options of `sbatch` for a run that waits for others, after those of its batch script."""
-    parts = [
-        word.partition("=")[2] for word in request.sbatch or () if word.startswith("--dependency=")
-    ]
+    parts = [word.partition("=")[2] for word in request.sbatch or () if word.startswith("--dependency=")]
     for one in request.after:
         name, row = split_row(one["run"])
         job = Handoff(path_of(folder, name)).read_text(handoff.JOB)
