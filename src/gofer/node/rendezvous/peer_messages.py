@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar, cast
 
 from gofer.core import files, run_layout
 from gofer.core.json_text import parse_count, parse_json
-from gofer.core.outcome import ExitFields
+from gofer.core.outcome import EndFields, ExitFields
 from gofer.core.store_spec import StoreSpec
 from gofer.node.uploader.patience import retry_store
 from gofer.objects import open_objects
@@ -117,13 +117,14 @@ class PeerMessages:
                 found[number] = float(value.get("at") or 0.0)
         return found
 
-    def end(self) -> Optional[Dict[str, Any]]:
+    def end(self) -> Optional[EndFields]:
         """The line that says how the run ended; None while the run has not ended."""
         try:
             data = self.objects.get(run_layout.ends_key(self._run_id))
         except ObjectNotFound:
             return None
-        return next((one for one in files.read_lines(data) if one.get("id") == self._run_id), None)
+        line = next((one for one in files.read_lines(data) if one.get("id") == self._run_id), None)
+        return cast("EndFields | None", line)
 
     def write_end(self, line: bytes) -> None:
         self.objects.put(run_layout.ends_key(self._run_id), line)
