@@ -8,11 +8,12 @@ A service ends a node by SIGTERM whatever the cause is. With this order an agent
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Mapping, Optional
 
 from gofer.core import files
 from gofer.core.outcome import Outcome
 from gofer.core.states import Reason, State
+from gofer.core.store_spec import StoreSpec
 from gofer.node.rendezvous.peer_messages import PeerMessages
 from gofer.objects.facts import ObjectsError
 
@@ -28,7 +29,7 @@ def encode_order(grace_s: Optional[float]) -> bytes:
 class StopOrder:
     """Reads the order of one run. `spec` opens the store. Calls block for some seconds at most."""
 
-    def __init__(self, spec: Dict[str, Any], request_id: str, run_id: str, row: Optional[int]) -> None:
+    def __init__(self, spec: StoreSpec, request_id: str, run_id: str, row: Optional[int]) -> None:
         self._arguments = (spec, request_id, run_id, row)
 
     def read(self) -> Optional[Mapping[str, Any]]:
