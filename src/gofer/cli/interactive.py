@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.cli.commands.runs.ssh import enter
 from gofer.cli.output.describe import ended_line
 from gofer.cli.output.run_json import print_run
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
-from gofer.cli.request import build_request
+from gofer.cli.request import SubmitOptions, build_request
 from gofer.config.jobs import job_values
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
@@ -29,10 +29,10 @@ _TIME_S = 8 * 3600.0
 _COMMAND = ("sleep", "infinity")
 
 
-def hold(given: dict[str, Any]) -> int:
+def hold(given: SubmitOptions) -> int:
     """Print the run's id, its JSON or the plan; on a terminal, enter the run once it runs."""
-    for option in ("each", "array", "follow"):
-        if given[option]:
+    for option, value in (("each", given["each"]), ("array", given["array"]), ("follow", given["follow"])):
+        if value:
             raise UsageError(
                 f"`gofer submit ssh` runs no command, so `--{option}` has no effect",
                 hint="to run ssh itself, name a host: `gofer submit ssh HOST`",
@@ -57,7 +57,7 @@ def hold(given: dict[str, Any]) -> int:
     return status
 
 
-def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
+def _request(session: Session, given: SubmitOptions) -> SubmitRequest:
     """The request: one process on each node, since only the person starts programs, and always a time
     limit.
     """
@@ -74,7 +74,7 @@ def _request(session: Session, given: dict[str, Any]) -> SubmitRequest:
     )
 
 
-def _print_summary(session: Session, row: RunRow, given: dict[str, Any], *, enters: bool) -> None:
+def _print_summary(session: Session, row: RunRow, given: SubmitOptions, *, enters: bool) -> None:
     if not given["as_json"]:
         sys.stdout.write(row.id + "\n")
         sys.stdout.flush()
@@ -109,7 +109,7 @@ def _wait(session: Session, row: RunRow) -> RunRow:
         raise
 
 
-def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
+def _after(session: Session, row: RunRow, given: SubmitOptions) -> int:
     if given["as_json"]:
         print_run(session, row)
     if row.is_final:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
@@ -16,10 +16,6 @@ from gofer.text import parse_duration_s
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_AS_GIVEN = (
-    *("name", "gpus", "nodes", "procs", "cpus", "memory", "gpu_type", "setup", "retries", "priority"),
-    *("launcher", "rank_variables", "keep", "packages", "wheels"),
-)
 # Options of gofer that people write after the command by mistake.
 _VALUED = (
     *("-n", "--gpus", "-N", "--nodes", "-c", "-t", "--target", "--procs", "--cpus", "--time-limit"),
@@ -29,10 +25,69 @@ _FLAGS = ("-f", "--follow", "--wait", "--dry-run")
 _SCRIPT_BYTES = 256 * 1024
 
 
-def build_request(given: Mapping[str, Any]) -> SubmitRequest:
+class SubmitOptions(TypedDict):
+    """The options of `gofer submit`, with the command."""
+
+    target: str | None
+    gpus: int | None
+    nodes: int | None
+    procs: int | None
+    cpus: int | None
+    memory: str | None
+    gpu_type: str | None
+    single: bool
+    rank_variables: str | None
+    launcher: str | None
+    name: str | None
+    tags: tuple[str, ...]
+    env: tuple[str, ...]
+    sync: tuple[str, ...]
+    keep: str | None
+    outputs: tuple[str, ...]
+    packages: str | None
+    wheels: str | None
+    setup: str | None
+    job: str | None
+    code_folder: str | None
+    code: str | None
+    include: tuple[str, ...]
+    with_git: bool
+    stdin: bool
+    no_code: bool
+    each: tuple[str, ...]
+    array: str | None
+    after: tuple[str, ...]
+    priority: int | None
+    time_limit: str | None
+    grace: str | None
+    retries: int | None
+    retry_on: str | None
+    follow: bool
+    wait: bool
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+    command: tuple[str, ...]
+
+
+def build_request(given: SubmitOptions) -> SubmitRequest:
     """The request; UsageError for a value that cannot be read. Nothing is checked against a target here."""
     flags = JobFlags(
-        **{name: given[name] for name in _AS_GIVEN},
+        name=given["name"],
+        gpus=given["gpus"],
+        nodes=given["nodes"],
+        procs=given["procs"],
+        cpus=given["cpus"],
+        memory=given["memory"],
+        gpu_type=given["gpu_type"],
+        setup=given["setup"],
+        retries=given["retries"],
+        priority=given["priority"],
+        launcher=given["launcher"],
+        rank_variables=given["rank_variables"],
+        keep=given["keep"],
+        packages=given["packages"],
+        wheels=given["wheels"],
         env=read_environment(given["env"], os.environ),
         tags=read_tags(given["tags"]),
         sync=tuple(pattern for pattern in given["sync"] if pattern) if given["sync"] else None,

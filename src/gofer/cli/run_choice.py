@@ -6,7 +6,7 @@ Before a command changes runs that a filter chose, it shows them and asks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -67,13 +67,13 @@ def choose_runs(
     return rows
 
 
-def is_agreed(rows: Sequence[RunRow], what: str, given: dict[str, Any], *, in_script: bool = False) -> bool:
+def is_agreed(rows: Sequence[RunRow], what: str, *, yes: bool, in_script: bool = False) -> bool:
     """Whether the person agrees that the runs of a filter are changed; `what` is the verb of the question.
 
     On a terminal the runs are shown first, and Enter means no. Without one, `in_script` is the answer where
-    the change is easily undone; otherwise UsageError, unless `--yes` is given.
+    the change is easily undone; otherwise UsageError, unless `yes`.
     """
-    if given["yes"]:
+    if yes:
         return True
     runs = f"{len(rows):,} run{'' if len(rows) == 1 else 's'}"
     ask = confirmation_prompt()

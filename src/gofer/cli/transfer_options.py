@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -19,7 +19,7 @@ from gofer.text import format_duration, format_size
 from gofer.transfer import TransferOptions, TransferProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from gofer.ops.data.steps import Step, StepsResult, Work
 
@@ -58,7 +58,20 @@ def moving_options() -> list[click.Parameter]:
     ]
 
 
-def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
+class MoveOptions(TypedDict):
+    """The options that the commands which copy files share."""
+
+    target: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    checksum: bool
+    jobs: int | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+
+def move(given: MoveOptions, make: Make, *, delete: bool = False) -> int:
     """Compare source and destination, copy the differences and print a summary; the exit status, 1 when a
     file was not copied or not removed. Nothing is changed with `--dry-run`.
 
@@ -86,7 +99,7 @@ def move(given: Mapping[str, Any], make: Make, *, delete: bool = False) -> int:
     return 0 if outcome.ok else 1
 
 
-def summary(outcome: StepsResult) -> dict[str, Any]:
+def summary(outcome: StepsResult) -> dict[str, object]:
     """What `--json` prints."""
     return {
         "files": outcome.files,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
 
 from gofer.cli.commands.runs.submit import command
-from gofer.cli.request import build_request, misplaced_option, read_environment, read_tags
+from gofer.cli.request import SubmitOptions, build_request, misplaced_option, read_environment, read_tags
 from gofer.config.jobs import JobFlags
 from gofer.errors import UsageError
 from gofer.ops.submission.submit import SubmitRequest
 
 
-def _parsed(*words: str) -> dict[str, Any]:
-    return command.make_context("submit", list(words)).params
+def _parsed(*words: str) -> SubmitOptions:
+    return cast("SubmitOptions", command.make_context("submit", list(words)).params)
 
 
 def test_a_bare_command() -> None:

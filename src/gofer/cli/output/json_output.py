@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """Indented JSON with a newline at its end; ASCII only where UTF-8 could not carry the text."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     try:
@@ -20,12 +20,12 @@ def to_text(value: Any) -> str:
     return text + "\n"
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Write `value` to stdout."""
     sys.stdout.write(to_text(value))
 
 
-def array_text(values: Iterable[Any]) -> Iterator[str]:
+def array_text(values: Iterable[object]) -> Iterator[str]:
     """The pieces of what `to_text` returns for a list of these values, one for each value and its ends."""
     before = "[\n  "
     for value in values:
@@ -34,7 +34,7 @@ def array_text(values: Iterable[Any]) -> Iterator[str]:
     yield "[]\n" if before[0] == "[" else "\n]\n"
 
 
-def one_line(value: Any) -> str:
+def one_line(value: object) -> str:
     """JSON without line breaks, for arrays that are written as they grow."""
     text = json.dumps(value, ensure_ascii=False)
     try:

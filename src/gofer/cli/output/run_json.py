@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.cli.output.json_output import array_text, print_json
 from gofer.cli.output.screen import print_message
@@ -39,7 +39,7 @@ def print_runs(
         sys.stdout.write(piece)
 
 
-def _documents(session: Session, rows: Collection[RunRow], stale: StaleRuns) -> list[dict[str, Any]]:
+def _documents(session: Session, rows: Collection[RunRow], stale: StaleRuns) -> list[dict[str, object]]:
     try:
         return list(run_jsons(session, rows, stale=stale))
     except StoreError as error:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from gofer.backends import registry
 from gofer.config.paths import Paths
@@ -37,6 +37,42 @@ _LOGIN_S = 1200.0
 _LOGOUT_S = 120.0
 
 
+class StoredToken(TypedDict):
+    """A token that gofer stores, without the token itself. `by` is the way of the login."""
+
+    scope: str
+    by: str
+    expires: str | None
+    left_s: int
+
+
+class AccountFacts(TypedDict):
+    """What gofer knows of one profile. `chosen_by` says what made it the one in use; `environment` is an
+    identity in environment variables, which takes precedence.
+    """
+
+    profile: str
+    is_active: bool
+    chosen_by: str | None
+    folder: str
+    user: str | None
+    user_kind: str | None
+    tenant: str | None
+    cloud: str | None
+    subscriptions: list[dict[str, str | bool]]
+    tokens: list[StoredToken]
+    device_login: bool
+    environment: str | None
+
+
+class SignedOut(TypedDict):
+    """Whether somebody was signed in to the profile, and who."""
+
+    profile: str
+    user: str | None
+    signed_out: bool
+
+
 class LoginRequest(NamedTuple):
     """The request of a person. `secret` belongs to the service principal `client`."""
 
@@ -60,7 +96,7 @@ def find_az(environ: Mapping[str, str]) -> str | None:
 
 def sign_in(
     environ: Mapping[str, str], request: LoginRequest, emit: Callable[[AnyMessage], None]
-) -> dict[str, Any]:
+) -> AccountFacts:
     """Sign in, and wait for the person; the facts of the profile. CredentialError when that fails.
 
     Tokens of an earlier login of the profile are removed. A profile that is new is removed again when the
@@ -102,7 +138,7 @@ def _enter(
         _by_code(environ, around, emit)
 
 
-def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
+def sign_out(environ: Mapping[str, str], profile: str | None) -> SignedOut:
     """Sign the Azure command line out in this profile, and remove every token that gofer has for it."""
     profiles = Profiles.of(environ)
     name = profile or profiles.active
@@ -116,7 +152,7 @@ def sign_out(environ: Mapping[str, str], profile: str | None) -> dict[str, Any]:
     return {"profile": name, "user": was.user if was else None, "signed_out": was is not None or dropped}
 
 
-def account_facts(environ: Mapping[str, str], name: str | None = None) -> dict[str, Any]:
+def account_facts(environ: Mapping[str, str], name: str | None = None) -> AccountFacts:
     """All facts about one profile: user, tenant, subscriptions, and when stored tokens expire. Calls no
     service.
     """
@@ -228,7 +264,7 @@ def _forget_tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> boo
     return credential.sign_out(token_folder(Paths.from_environment(environ)), whole)
 
 
-def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[dict[str, Any]]:
+def _tokens(environ: Mapping[str, str], around: Mapping[str, str]) -> list[StoredToken]:
     """The tokens that gofer stores for this profile: scope and expiry, never the token itself."""
     place = f" in {folder_of(around)}"
     found = TokenFiles(token_folder(Paths.from_environment(environ))).held()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
 
 import click
 
@@ -13,7 +14,7 @@ from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
 from gofer.cli.output.table import Column, render, render_facts, screen_width
 from gofer.errors import GoferError
-from gofer.ops.accounts.azure_account import account_facts, sign_out, users_of
+from gofer.ops.accounts.azure_account import AccountFacts, StoredToken, account_facts, sign_out, users_of
 from gofer.ops.accounts.azure_profiles import Profiles
 from gofer.ops.session import Session
 from gofer.text import format_duration
@@ -23,11 +24,23 @@ from gofer.transport.azure.profile import DEFAULT, login_command
 _TITLES = ("PROFILE", "IN USE", "USER", "TENANT", "SUBSCRIPTION", "TARGETS")
 
 
-def list_accounts(**given: Any) -> int:
+class _ListedAccount(AccountFacts):
+    """With the targets that use it."""
+
+    targets: list[str]
+
+
+class _ListAccountsOptions(TypedDict):
+    as_json: bool
+
+
+def list_accounts(**given: Unpack[_ListAccountsOptions]) -> int:
     """A table, or JSON; `default` is always there."""
     environ = dict(os.environ)
     known, users = Profiles.of(environ).names(), _users()
-    rows = [{**account_facts(environ, name), "targets": users.pop(name, [])} for name in known]
+    rows: list[_ListedAccount] = [
+        {**account_facts(environ, name), "targets": users.pop(name, [])} for name in known
+    ]
     for name, targets in users.items():
         _warn(environ, name, targets)
     if given["as_json"]:
@@ -59,17 +72,17 @@ def _warn(environ: dict[str, str], name: str, targets: list[str]) -> None:
     )
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: _ListedAccount) -> list[str]:
     mark = "*" if row["is_active"] else ""
     targets = ", ".join(row["targets"]) or "-"
     return [row["profile"], mark, _user(row), row["tenant"] or "-", _chosen(row), targets]
 
 
-def _user(row: dict[str, Any]) -> str:
+def _user(row: AccountFacts) -> str:
     return str(row["user"] or ("by device code" if row["device_login"] else "-"))
 
 
-def _chosen(row: dict[str, Any]) -> str:
+def _chosen(row: AccountFacts) -> str:
     return next((str(one["name"]) for one in row["subscriptions"] if one["is_default"]), "-")
 
 
@@ -82,13 +95,18 @@ list_command = Command(
 )
 
 
-def show_account(**given: Any) -> int:
+class _ShowAccountOptions(TypedDict):
+    name: str | None
+    as_json: bool
+
+
+def show_account(**given: Unpack[_ShowAccountOptions]) -> int:
     """Facts, or JSON; never a token."""
     print_facts(account_facts(dict(os.environ), given["name"]), as_json=given["as_json"])
     return 0
 
 
-def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
+def print_facts(facts: AccountFacts, *, as_json: bool) -> None:
     """The facts of one profile on stdout."""
     if as_json:
         print_json(facts)
@@ -107,11 +125,11 @@ def print_facts(facts: dict[str, Any], *, as_json: bool) -> None:
     sys.stdout.write(render_facts(lines))
 
 
-def _subscription(one: dict[str, Any]) -> str:
+def _subscription(one: dict[str, str | bool]) -> str:
     return f"{one['id']}  {one['name']}{' (default)' if one['is_default'] else ''}"
 
 
-def _token(one: dict[str, Any]) -> str:
+def _token(one: StoredToken) -> str:
     return f"{one['scope']}: expires in {format_duration(one['left_s'])}"
 
 
@@ -127,7 +145,13 @@ show_command = Command(
 )
 
 
-def use_account(**given: Any) -> int:
+class _UseAccountOptions(TypedDict):
+    name: str
+    quiet: bool
+    as_json: bool
+
+
+def use_account(**given: Unpack[_UseAccountOptions]) -> int:
     """Chosen for all commands of this user from now on; with `--json`, the facts of the profile."""
     found = Profiles.of(os.environ)
     found.use(given["name"])
@@ -154,10 +178,16 @@ use_command = Command(
 )
 
 
-def remove_account(**given: Any) -> int:
+class _RemoveAccountOptions(TypedDict):
+    name: str
+    quiet: bool
+    as_json: bool
+
+
+def remove_account(**given: Unpack[_RemoveAccountOptions]) -> int:
     """Its login and the tokens kept of it go too."""
     environ = dict(os.environ)
-    was = sign_out(environ, given["name"]) if given["name"] != DEFAULT else {}
+    was: Mapping[str, object] = sign_out(environ, given["name"]) if given["name"] != DEFAULT else {}
     Profiles.of(environ).remove(given["name"])
     if given["as_json"]:
         print_json({**was, "removed": True})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -42,7 +42,12 @@ _WORDS = {
 }
 
 
-def list_images(**given: Any) -> int:
+class _ListImagesOptions(TypedDict):
+    target: str | None
+    as_json: bool
+
+
+def list_images(**given: Unpack[_ListImagesOptions]) -> int:
     """A table, or JSON; empty when no file has images, or the service of the target has none."""
     if given["target"]:
         return _list_service_images(given["target"], as_json=given["as_json"])
@@ -96,7 +101,12 @@ list_command = Command(
 )
 
 
-def show_image(**given: Any) -> int:
+class _ShowImageOptions(TypedDict):
+    name: str
+    as_json: bool
+
+
+def show_image(**given: Unpack[_ShowImageOptions]) -> int:
     """Facts, or JSON. The password is shown by where it is kept."""
     with Session() as session:
         facts = image_facts(session, given["name"])
@@ -125,14 +135,33 @@ show_command = Command(
 )
 
 
-def wrap_image(**given: Any) -> int:
+class _WrapImageOptions(TypedDict):
+    name: str
+    push: bool
+    out: Path | None
+    accelerator: str
+    tag: str | None
+    installer: str | None
+    validator: str | None
+    is_built: bool
+    as_json: bool
+
+
+def wrap_image(**given: Unpack[_WrapImageOptions]) -> int:
     """The wrapped image's name on stdout once there is one; 1 when building it is left to the person."""
-    as_json = given.pop("as_json")
-    bases = {key: given.pop(key) for key in ("installer", "validator")}
-    request = WrapRequest(**given, **{key: name for key, name in bases.items() if name})
+    usual = WrapRequest(given["name"])
+    request = usual._replace(
+        push=given["push"],
+        out=given["out"],
+        accelerator=given["accelerator"],
+        tag=given["tag"],
+        installer=given["installer"] or usual.installer,
+        validator=given["validator"] or usual.validator,
+        is_built=given["is_built"],
+    )
     with Session() as session:
         outcome = wrap(session, request)
-    if as_json:
+    if given["as_json"]:
         print_json(outcome._asdict())
     else:
         _print_summary(outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar, Unpack
 
 from gofer.cli.options import Command, Option, json_option, run_argument, target_option
 from gofer.cli.output.json_output import print_json
@@ -69,7 +69,14 @@ _GROUP_CELLS: dict[str, Callable[[_GroupNode], str]] = {
 }
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    run: str | None
+    target: str | None
+    columns: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A line, or a JSON object, for every node."""
     with Session(target=given["target"]) as session:
         if given["run"]:
@@ -92,7 +99,7 @@ def _of_group(session: Session, targets: Sequence[str]) -> list[_GroupNode]:
 def _print_nodes(
     found: Sequence[N],
     all_cells: dict[str, Callable[[N], str]],
-    given: dict[str, Any],
+    given: _Options,
     titles: dict[str, str],
 ) -> int:
     names = _columns(given["columns"], all_cells) if given["columns"] else tuple(all_cells)
@@ -108,14 +115,13 @@ def _print_nodes(
     return 0
 
 
-def _plain(node: NodeFacts | RunNode | _GroupNode) -> dict[str, Any]:
+def _plain(node: NodeFacts | RunNode | _GroupNode) -> dict[str, object]:
     """The node as plain JSON values; times in RFC 3339."""
     if isinstance(node, _GroupNode):
         return {"target": node.target, **_plain(node.facts)}
-    facts: dict[str, Any] = node._asdict()
-    for name in ("started_at", "ended_at"):
-        if name in facts:
-            facts[name] = format_time(facts[name])
+    facts: dict[str, object] = node._asdict()
+    if isinstance(node, RunNode):
+        facts.update(started_at=format_time(node.started_at), ended_at=format_time(node.ended_at))
     return facts
 
 

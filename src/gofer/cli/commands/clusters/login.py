@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -20,22 +20,28 @@ from gofer.ops.session import Session
 from gofer.text import quote_word
 from gofer.transport.azure.cloud import NAMES
 
-# What belongs to Azure alone, by its name in `given`.
-_OF_AZURE = {
-    "profile": "--profile",
-    "device_code": "--device-code",
-    "tenant": "--tenant",
-    "cloud": "--cloud",
-    "service_principal": "--service-principal",
-}
+
+class _Options(TypedDict):
+    name: str | None
+    host: str | None
+    keep: str | None
+    profile: str | None
+    target: str | None
+    device_code: bool
+    tenant: str | None
+    cloud: str | None
+    service_principal: bool
+    as_json: bool
 
 
-def run(**given: Any) -> int:
+def run(**given: Unpack[_Options]) -> int:
     """Who is signed in, or the open connections, as facts or JSON."""
-    target = named_target(given)
+    target = named_target(given["name"], given["target"])
     with Session() as session:
-        if is_of_machines(session, given, target):
-            return log_in_machines(session, target, given)
+        of_azure = next((option for option, value in _of_azure(given) if value), None)
+        if is_of_machines(session, target, given["host"], of_azure):
+            host, keep = given["host"], given["keep"]
+            return log_in_machines(session, target, host, keep=keep, as_json=given["as_json"])
         profile = given["profile"] or (profile_of(session, target) if target else None)
     if given["keep"]:
         raise UsageError("`--keep` is for machines over SSH", hint="name one: `gofer login TARGET --keep 8h`")
@@ -46,10 +52,8 @@ def run(**given: Any) -> int:
     return 0
 
 
-def named_target(given: dict[str, Any]) -> str | None:
+def named_target(first: str | None, second: str | None) -> str | None:
     """The target of `gofer login TARGET`, which may also follow `-t`. UsageError for two of them."""
-    first: str | None = given["name"]
-    second: str | None = given["target"]
     if first and second and first != second:
         raise UsageError(
             f"two targets are named, `{first}` and `{second}`", hint=f"`gofer login {quote_word(first)}`"
@@ -57,15 +61,27 @@ def named_target(given: dict[str, Any]) -> str | None:
     return first or second
 
 
-def is_of_machines(session: Session, given: dict[str, Any], target: str | None) -> bool:
-    """Whether the command is about machines over SSH and not about Azure. UsageError where it says both."""
-    if given["host"] and target:
+def _of_azure(given: _Options) -> list[tuple[str, object]]:
+    """The options that belong to Azure alone, and what was given."""
+    return [
+        ("--profile", given["profile"]),
+        ("--device-code", given["device_code"]),
+        ("--tenant", given["tenant"]),
+        ("--cloud", given["cloud"]),
+        ("--service-principal", given["service_principal"]),
+    ]
+
+
+def is_of_machines(session: Session, target: str | None, host: str | None, of_azure: str | None) -> bool:
+    """Whether the command is about machines over SSH and not about Azure. UsageError where it says both.
+    `of_azure` is an option that was given and belongs to Azure.
+    """
+    if host and target:
         raise UsageError("a target and `--host` are named", hint="`--host` is for a host that no target has")
-    if not given["host"] and (target is None or is_azure(session, target)):
+    if not host and (target is None or is_azure(session, target)):
         return False
-    other = next((option for name, option in _OF_AZURE.items() if given.get(name)), None)
-    if other:
-        raise UsageError(f"`{other}` is for Azure", hint=f"leave it out for {target or given['host']}")
+    if of_azure:
+        raise UsageError(f"`{of_azure}` is for Azure", hint=f"leave it out for {target or host}")
     return True
 
 

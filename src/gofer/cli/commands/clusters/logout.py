@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TypedDict, Unpack
 
 from gofer.cli.commands.clusters.login import (
     host_option,
@@ -20,12 +20,21 @@ from gofer.ops.accounts.azure_account import profile_of, sign_out
 from gofer.ops.session import Session
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    name: str | None
+    host: str | None
+    profile: str | None
+    target: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Nothing on stdout but JSON when asked for."""
-    target = named_target(given)
+    target = named_target(given["name"], given["target"])
     with Session() as session:
-        if is_of_machines(session, given, target):
-            return log_out_machines(session, target, given)
+        of_azure = "--profile" if given["profile"] else None
+        if is_of_machines(session, target, given["host"], of_azure):
+            return log_out_machines(session, target, given["host"], as_json=given["as_json"])
         profile = given["profile"] or (profile_of(session, target) if target else None)
     facts = sign_out(dict(os.environ), profile)
     if given["as_json"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 _COLUMNS = [Column("TARGET"), Column("HOST", flexible=True), Column("OPENED BY"), Column("ENDS")]
 
 
-def log_in_machines(session: Session, target: str | None, given: dict[str, Any]) -> int:
+def log_in_machines(
+    session: Session, target: str | None, host: str | None, *, keep: str | None, as_json: bool
+) -> int:
     """The open connections as JSON with `--json`; errors as in `log_in_on`."""
-    keep_s = keep_s_of(given["keep"] or USUAL_KEEP)
-    opened = log_in_on(session, chosen_machines(session, target, given["host"]), keep_s)
-    if given["as_json"]:
+    opened = log_in_on(session, chosen_machines(session, target, host), keep_s_of(keep or USUAL_KEEP))
+    if as_json:
         print_json([_plain(one) for one in opened])
     return 0
 
@@ -77,10 +78,10 @@ def _log_in(session: Session, machine: LoginMachine, keep_s: float) -> OpenConne
     return found
 
 
-def log_out_machines(session: Session, target: str | None, given: dict[str, Any]) -> int:
+def log_out_machines(session: Session, target: str | None, host: str | None, *, as_json: bool) -> int:
     """Which connections were closed, as JSON with `--json`."""
     rows = []
-    for machine in machines_to_leave(session, target, given["host"]):
+    for machine in machines_to_leave(session, target, host):
         was_open = log_out(session, machine)
         rows.append({"host": machine.host, "target": machine.target or None, "closed": was_open})
         print_message(f"{machine.host}: {'logged out' if was_open else 'no connection was open'}")
@@ -88,12 +89,16 @@ def log_out_machines(session: Session, target: str | None, given: dict[str, Any]
         if own is not None and own.is_own:
             end = f"`ssh -O exit {machine.host}` closes it"
             print_message(f"{machine.host}: a connection of your own `ssh` stays open; {end}")
-    if given["as_json"]:
+    if as_json:
         print_json(rows)
     return 0
 
 
-def list_connections(**given: Any) -> int:
+class _Options(TypedDict):
+    as_json: bool
+
+
+def list_connections(**given: Unpack[_Options]) -> int:
     """A line, or a JSON object, for every open connection."""
     with Session() as session:
         found = list_logins(session)
@@ -118,7 +123,7 @@ def _end(one: OpenConnection) -> str:
     return format_local_time(one.until) if one.until else "in use"
 
 
-def _plain(one: OpenConnection) -> dict[str, Any]:
+def _plain(one: OpenConnection) -> dict[str, object]:
     return {
         "host": one.host,
         "target": one.target or None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -27,7 +27,11 @@ _COLUMNS = [
 ]
 
 
-def list_targets(**given: Any) -> int:
+class _ListTargetsOptions(TypedDict):
+    as_json: bool
+
+
+def list_targets(**given: Unpack[_ListTargetsOptions]) -> int:
     """A line, or a JSON object, for every target."""
     with Session() as session:
         targets = _targets(session)
@@ -42,7 +46,26 @@ def list_targets(**given: Any) -> int:
     return 0
 
 
-def _targets(session: Session) -> list[dict[str, Any]]:
+class _ListedTarget(TypedDict):
+    name: str
+    kind: str
+    store: str
+    default: bool
+    origin: str
+
+
+class _TargetFacts(TypedDict):
+    name: str
+    kind: str
+    store: str
+    store_url: str
+    origin: str
+    options: dict[str, object]
+    folders: dict[str, str]
+    has: dict[str, object]
+
+
+def _targets(session: Session) -> list[_ListedTarget]:
     settings = session.settings
     found = [settings.target(name) for name in settings.target_names]
     return [
@@ -62,7 +85,13 @@ list_command = Command(
 )
 
 
-def show_target(**given: Any) -> int:
+class _ShowTargetOptions(TypedDict):
+    name: str | None
+    target: str | None
+    as_json: bool
+
+
+def show_target(**given: Unpack[_ShowTargetOptions]) -> int:
     """Facts, or JSON; the default target when none is named."""
     with Session(target=given["target"]) as session:
         facts = _facts(session, given["name"] or given["target"])
@@ -73,11 +102,11 @@ def show_target(**given: Any) -> int:
     return 0
 
 
-def _facts(session: Session, name: str | None) -> dict[str, Any]:
+def _facts(session: Session, name: str | None) -> _TargetFacts:
     import msgspec
 
     target = session.settings.target(name)
-    options: dict[str, Any] = msgspec.to_builtins(target.options)
+    options: dict[str, object] = msgspec.to_builtins(target.options)
     return {
         "name": target.name,
         "kind": target.kind,
@@ -93,7 +122,7 @@ def _facts(session: Session, name: str | None) -> dict[str, Any]:
     }
 
 
-def _has(session: Session, name: str) -> dict[str, Any]:
+def _has(session: Session, name: str) -> dict[str, object]:
     """The facts of the target's cluster; empty when it gives none. An incomplete target is shown too."""
     try:
         backend = session.backend(name)
@@ -103,8 +132,8 @@ def _has(session: Session, name: str) -> dict[str, Any]:
     return dict(backend.describe())
 
 
-def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    plain = {key: facts[key] for key in ("name", "kind", "store", "store_url", "origin")}
+def _lines(facts: _TargetFacts) -> list[tuple[str, str]]:
+    plain = {key: value for key, value in facts.items() if key not in ("options", "folders", "has")}
     # A setting of the target and a fact of its machine may have the same name: `gpus: 8`, `3 of 8 free`.
     said = {
         **{key: _shown_value(value) for key, value in facts["options"].items()},

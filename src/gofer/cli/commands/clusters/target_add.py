@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -31,7 +31,18 @@ if TYPE_CHECKING:
 _TRIAL = 'echo "gofer reaches $(hostname)"; nvidia-smi -L 2>/dev/null || true'
 
 
-def add(**given: Any) -> int:
+class _AddOptions(TypedDict):
+    name: str
+    options: tuple[str, ...]
+    kind: str | None
+    hosts: tuple[str, ...]
+    project: bool
+    no_try: bool
+    dry_run: bool
+    force: bool
+
+
+def add(**given: Unpack[_AddOptions]) -> int:
     """The YAML on stdout with --dry-run, else the log of the trial run. Exits as the trial run."""
     is_asked = sys.stdin.isatty() and sys.stderr.isatty()
     name = given["name"]
@@ -115,7 +126,12 @@ def _print_next(name: str) -> None:
         print_message(f"  {line:<44} {what}")
 
 
-def remove(**given: Any) -> int:
+class _RemoveOptions(TypedDict):
+    name: str
+    project: bool
+
+
+def remove(**given: Unpack[_RemoveOptions]) -> int:
     """Nothing on stdout."""
     name = given["name"]
     with Session() as session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -13,7 +13,12 @@ from gofer.ops.data.places import resolve
 from gofer.ops.session import Session
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    paths: tuple[str, ...]
+    target: str | None
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Print the files one after another, byte for byte."""
     sys.stdout.flush()
     with Session(target=given["target"]) as session:

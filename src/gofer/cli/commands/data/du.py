@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -16,7 +16,13 @@ from gofer.ops.session import Session
 from gofer.text import format_size
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    paths: tuple[str, ...]
+    target: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A line, or a JSON object, for each folder in a path, and one for the path."""
     with Session(target=given["target"]) as session:
         words = given["paths"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 _FLUSHED_EVERY_S = 0.2
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    paths: tuple[str, ...]
+    target: str | None
+    recursive: bool
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Lines, or a JSON array, as they arrive from the store; the total on stderr."""
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         write = _write_json if given["as_json"] else _write_lines
@@ -35,7 +43,7 @@ def run(**given: Any) -> int:
     return 0
 
 
-def _entries(session: Any, given: dict[str, Any]) -> Iterator[ListingEntry]:
+def _entries(session: Session, given: _Options) -> Iterator[ListingEntry]:
     if not given["paths"]:
         yield from list_folders(session, given["target"])
     for word in given["paths"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from gofer.ops.data.data import Removal
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    paths: tuple[str, ...]
+    target: str | None
+    recursive: bool
+    yes: bool
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Count, ask, remove. 1 when the answer was no."""
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         removals = survey(session, given["paths"], given["target"], whole=given["recursive"])
@@ -52,7 +62,7 @@ def _agreed(removals: Sequence[Removal]) -> bool:
     return ask(f"remove {names} for good?")
 
 
-def _print(removals: Sequence[Removal], removed: int, given: dict[str, Any]) -> int:
+def _print(removals: Sequence[Removal], removed: int, given: _Options) -> int:
     if given["as_json"]:
         found = [{"path": str(one.place), "files": one.files, "bytes": one.bytes} for one in removals]
         print_json({"dry_run": given["dry_run"], "paths": found, "removed": removed})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -25,7 +25,11 @@ _WORDS = {"fail": "FAIL"}
 _CHECK_COLUMNS = [Column("STORE"), Column("CHECK"), Column("", coloured=True), Column("DETAIL")]
 
 
-def list_stores(**given: Any) -> int:
+class _ListStoresOptions(TypedDict):
+    as_json: bool
+
+
+def list_stores(**given: Unpack[_ListStoresOptions]) -> int:
     """A line, or a JSON object, for every store."""
     with Session() as session:
         rows = store_rows(session)
@@ -45,7 +49,12 @@ list_command = Command(
 )
 
 
-def show_store(**given: Any) -> int:
+class _ShowStoreOptions(TypedDict):
+    name: str
+    as_json: bool
+
+
+def show_store(**given: Unpack[_ShowStoreOptions]) -> int:
     """Facts, or JSON; the default store when none is named."""
     with Session() as session:
         facts = store_facts(session, given["name"])
@@ -71,7 +80,13 @@ show_command = Command(
 )
 
 
-def check_stores(**given: Any) -> int:
+class _CheckStoresOptions(TypedDict):
+    names: tuple[str, ...]
+    create: bool
+    as_json: bool
+
+
+def check_stores(**given: Unpack[_CheckStoresOptions]) -> int:
     """A line for each check, or JSON; 1 when any failed."""
     with Session() as session:
         names = given["names"] or store_names(session)

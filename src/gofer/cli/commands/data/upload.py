@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -19,7 +19,21 @@ if TYPE_CHECKING:
     from gofer.transfer import TransferOptions
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    paths: tuple[str, ...]
+    source: str | None
+    pack: bool
+    target: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    checksum: bool
+    jobs: int | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Upload; 1 when a file failed. The other files are uploaded."""
     source = given["source"]
     if source and given["pack"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -15,7 +15,14 @@ from gofer.ops.session import Session
 from gofer.text import format_time, parse_duration_s
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    paths: tuple[str, ...]
+    target: str | None
+    expires: str
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A line, or a JSON object, for every path."""
     import time
 

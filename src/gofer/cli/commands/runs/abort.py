@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from gofer.cli.options import (
     Command,
@@ -31,7 +31,18 @@ if TYPE_CHECKING:
 _KINDS = ("job", "jobs", "run", "runs")
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    runs: tuple[str, ...]
+    filters: tuple[str, ...]
+    all: bool
+    yes: bool
+    target: str | None
+    grace: str | None
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A line, or JSON, for every run that was stopped; runs that had ended are named on stderr."""
     grace_s = parse_duration_s(given["grace"]) if given["grace"] else None
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
@@ -51,7 +62,7 @@ def run(**given: Any) -> int:
     return 0
 
 
-def _chosen(session: Session, given: dict[str, Any]) -> list[RunRow] | None:
+def _chosen(session: Session, given: _Options) -> list[RunRow] | None:
     """The runs to stop; None when the person does not agree. Of the runs of a filter, those that have ended
     are left out.
     """
@@ -68,7 +79,7 @@ def _chosen(session: Session, given: dict[str, Any]) -> list[RunRow] | None:
     living = [row for row in found if not row.is_final]
     if not living:
         session.emit(Message("no run to stop: none that has not ended matches"))
-    return living if not living or is_agreed(living, "stop", given) else None
+    return living if not living or is_agreed(living, "stop", yes=given["yes"]) else None
 
 
 command = Command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
 _MOST_NAMED = 20
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    run: str | None
+    folder: str | None
+    filters: tuple[str, ...]
+    target: str | None
+    force: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Fill DIR, and report on stderr what was written; 1 when a file could not be copied."""
     from pathlib import Path
 
@@ -40,7 +49,7 @@ def run(**given: Any) -> int:
     return 1 if failed else 0
 
 
-def _words(given: dict[str, Any]) -> list[str]:
+def _words(given: _Options) -> list[str]:
     """RUN and DIR; with a filter only DIR, which is then the first word."""
     words = [word for word in (given["run"], given["folder"]) if word is not None]
     wanted = ("DIR",) if given["filters"] else ("RUN", "DIR")
@@ -53,7 +62,7 @@ def _words(given: dict[str, Any]) -> list[str]:
     )
 
 
-def _extract(session: Session, row: RunRow, folder: Path, given: dict[str, Any]) -> Sequence[tuple[str, str]]:
+def _extract(session: Session, row: RunRow, folder: Path, given: _Options) -> Sequence[tuple[str, str]]:
     """Fill the folder of one run, and report what was written; the files that could not be copied."""
     done = extract(session, row, folder, force=given["force"])
     for name, below in (("code", "code"), ("log", "logs"), ("output", "outputs")):

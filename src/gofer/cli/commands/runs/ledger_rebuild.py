@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, Unpack
 
 from gofer.cli.options import Command, json_option
 from gofer.cli.output.json_output import print_json
@@ -11,7 +11,11 @@ from gofer.ops.maintenance.rebuild import rebuild
 from gofer.ops.session import Session
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Say what was found, or print it as JSON."""
     with Session() as session:
         done = rebuild(session)

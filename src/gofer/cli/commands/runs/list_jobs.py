@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from gofer.backends.base import JobFilter
 from gofer.cli.commands.runs import list_runs
+from gofer.cli.commands.runs.list_runs import ListRunsOptions, list_matching
 from gofer.cli.options import Command, Flag, Option
 from gofer.cli.output.json_output import print_json
 from gofer.cli.output.screen import print_message
@@ -28,17 +29,25 @@ _NARROWING = ("status", "experiment", "user", "tag")
 _OF_RUNS = ("filter", "group", "rows", "columns", "sort", "reverse", "all", "everywhere", "export", "watch")
 
 
-def run(**given: Any) -> int:
+class _Options(ListRunsOptions):
+    server: bool
+    status: tuple[str, ...]
+    experiment: str | None
+    user: str | None
+    tag: str | None
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A line, or a JSON object, for every job; without `--server`, what `gofer list runs` prints."""
     if not given["server"]:
         for name in _NARROWING:
-            if given[name]:
+            if dict(given)[name]:
                 raise UsageError(
                     f"`--{name}` narrows the jobs of a service", hint="add `--server`, or use `--filter`"
                 )
-        return list_runs.run(**given)
+        return list_matching(given)
     for name in _OF_RUNS:
-        if given["filters" if name == "filter" else name]:
+        if dict(given)["filters" if name == "filter" else name]:
             raise UsageError(f"`--{name}` cannot be combined with `--server`", hint="leave it out")
     with Session(target=given["target"]) as session:
         named = targets_meant(session, given["target"])
@@ -56,7 +65,7 @@ def run(**given: Any) -> int:
     return 0
 
 
-def _filter(given: dict[str, Any]) -> JobFilter:
+def _filter(given: _Options) -> JobFilter:
     return JobFilter(
         states=states_of(given["status"]),
         experiment=given["experiment"] or "",

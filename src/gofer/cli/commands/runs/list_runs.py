@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypedDict, Unpack
 
 import click
 
@@ -32,7 +32,30 @@ _NO_RUN = (
 _LOOKED_UP = 100
 
 
-def run(**given: Any) -> int:
+class ListRunsOptions(TypedDict):
+    """The options of `gofer list runs`."""
+
+    target: str | None
+    filters: tuple[str, ...]
+    group: str | None
+    rows: bool
+    columns: str | None
+    sort: str | None
+    reverse: bool
+    last: int | None
+    all: bool
+    watch: bool
+    everywhere: bool
+    export: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[ListRunsOptions]) -> int:
+    """See `list_matching`."""
+    return list_matching(given)
+
+
+def list_matching(given: ListRunsOptions) -> int:
     """Print the runs that match; 0 even when there are none."""
     names = parse_columns(given["columns"]) if given["columns"] else None
     with Session(target=given["target"]) as session:
@@ -61,7 +84,7 @@ def _discover_runs(session: Session) -> None:
     print_message(f"{discover(session)} runs of other machines were found in the stores")
 
 
-def _query(session: Session, given: dict[str, Any]) -> Query:
+def _query(session: Session, given: ListRunsOptions) -> Query:
     filters = parse_filters(given["filters"])
     if given["target"]:
         filters += (Filter("target", "=", targets_meant(session, given["target"])),)
@@ -95,7 +118,7 @@ def _group_id(session: Session, reference: str) -> str:
     return group.id
 
 
-def _select(session: Session, query: Query, given: dict[str, Any]) -> Selection:
+def _select(session: Session, query: Query, given: ListRunsOptions) -> Selection:
     """The runs of the query. The rows of one group were all submitted at once, so they come by their index,
     unless the person chose an order.
     """
@@ -115,11 +138,11 @@ def _print_table(rows: Selection, names: tuple[str, ...], *, spare: bool) -> Non
     sys.stdout.write(table)
 
 
-def _watch(session: Session, query: Query, names: tuple[str, ...] | None, given: dict[str, Any]) -> NoReturn:
+def _watch(session: Session, query: Query, names: tuple[str, ...] | None, given: ListRunsOptions) -> NoReturn:
     from gofer.cli.commands.runs.list_watch import Shown, watch  # loads backends, and is rarely used
 
-    for name in ("export", "json"):
-        if given["as_json" if name == "json" else name]:
+    for name, value in (("export", given["export"]), ("json", given["as_json"])):
+        if value:
             raise UsageError(
                 f"`--{name}` cannot be combined with `--watch`",
                 hint="leave it out; `gofer wait RUN --json` waits for the end of runs",
@@ -134,7 +157,7 @@ def _export(rows: Selection, names: tuple[str, ...] | None, file: str) -> None:
     print_message(f"{len(rows)} runs written to {file}")
 
 
-def _print_more_hint(session: Session, query: Query, rows: Selection, given: dict[str, Any]) -> None:
+def _print_more_hint(session: Session, query: Query, rows: Selection, given: ListRunsOptions) -> None:
     if query.limit is None or len(rows) < query.limit or given["last"]:
         if not rows:
             print_message("no run matches" if query.filters else _NO_RUN)

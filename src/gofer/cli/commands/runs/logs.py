@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -26,7 +26,21 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    run: str | None
+    target: str | None
+    rank: str
+    row: str | None
+    node: int | None
+    attempt: int | None
+    tail: int | None
+    since: str | None
+    grep: str | None
+    follow: bool
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Print what there is, or follow until the run ends; 0 whatever became of the run."""
     with Session(target=given["target"], emit=print_message) as session:
         row = find(session, given["run"], target=given["target"])
@@ -47,10 +61,10 @@ def run(**given: Any) -> int:
     return 0
 
 
-def _print_logs(session: Session, row: RunRow, given: dict[str, Any]) -> None:
+def _print_logs(session: Session, row: RunRow, given: _Options) -> None:
     """Which logs there are; of a group, those of each row."""
-    for name in ("grep", "since"):
-        if given[name] is not None:
+    for name, value in (("grep", given["grep"]), ("since", given["since"])):
+        if value is not None:
             raise UsageError("`--json` lists the logs, not their lines", hint=f"leave out `--{name}`")
     choice = _choice(row, given)
     if row.kind != "group":
@@ -62,7 +76,7 @@ def _print_logs(session: Session, row: RunRow, given: dict[str, Any]) -> None:
     print_json([{"row": index, **log_json(file, logs.store)} for index, file in found])
 
 
-def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[bytes]:
+def _pieces(session: Session, row: RunRow, given: _Options) -> Iterator[bytes]:
     if given["since"] is not None and given["tail"] is not None:
         raise UsageError("`--since` and `--tail` both choose where to begin", hint="leave one of them out")
     lines = ChosenLines(session, row, _choice(row, given))
@@ -73,12 +87,19 @@ def _pieces(session: Session, row: RunRow, given: dict[str, Any]) -> Iterator[by
         yield from lines.follow(lines=given["tail"], show_setup=write_setup, report=live)
 
 
-def _choice(row: RunRow, given: dict[str, Any]) -> LineChoice:
-    names = ("rank", "node", "attempt", "grep", "since")
-    return choose_lines(row, rows=given["row"], **{name: given[name] for name in names})
+def _choice(row: RunRow, given: _Options) -> LineChoice:
+    return choose_lines(
+        row,
+        rows=given["row"],
+        rank=given["rank"],
+        node=given["node"],
+        attempt=given["attempt"],
+        grep=given["grep"],
+        since=given["since"],
+    )
 
 
-def _print_nothing(session: Session, row: RunRow, given: dict[str, Any]) -> None:
+def _print_nothing(session: Session, row: RunRow, given: _Options) -> None:
     (row,) = refresh_runs(session, [row])
     so_far = "" if row.is_final else " so far"
     if given["grep"] is not None:

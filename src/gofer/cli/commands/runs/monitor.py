@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 _LINES = 20
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    run: str | None
+    target: str | None
+    rank: int
+    lines: int
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """The log on stdout, states on stderr; 0 whatever becomes of the run. Ctrl-C leaves runs alone."""
     with Session(target=given["target"], emit=print_message) as session:
         if given["run"] is None:
@@ -45,7 +53,7 @@ def run(**given: Any) -> int:
     return 0
 
 
-def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
+def _watch(session: Session, row: RunRow, given: _Options) -> RunRow:
     """Show the run until it has ended; the ended run."""
     (row,) = refresh_runs(session, [row])
     with LiveReport(session) as live:
@@ -57,7 +65,7 @@ def _watch(session: Session, row: RunRow, given: dict[str, Any]) -> RunRow:
     return session.ledger.get(row.id) or row
 
 
-def _watch_all(session: Session, given: dict[str, Any]) -> int:
+def _watch_all(session: Session, given: _Options) -> int:
     """Show all active runs until Ctrl-C; without a terminal, until none is active."""
     view, runs = runs_view(session, as_json=given["as_json"]), ActiveRuns(session)
     targets = targets_meant(session, given["target"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 _LINES = 100
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    runs: tuple[str, ...]
+    target: str | None
+    lines: int
+    no_logs: bool
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """For each run: the log's end, the log paths and the facts on stdout, or JSON."""
     with Session(target=given["target"]) as session:
         rows, stale = refresh_shown(session, find_all(session, given["runs"], target=given["target"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from gofer.cli.options import (
     Command,
@@ -36,14 +36,30 @@ if TYPE_CHECKING:
 _MOST_NAMED = 5
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    runs: tuple[str, ...]
+    filters: tuple[str, ...]
+    yes: bool
+    target: str | None
+    same_code: bool
+    new_code: bool
+    continues: bool
+    failed: bool
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """The new ids, one a line, or JSON on stdout; what differs from the old run on stderr."""
     if given["same_code"] and given["new_code"]:
         raise UsageError("`--same-code` and `--new-code` contradict each other", hint="leave one of them out")
     # `--target` is where the new run goes. An unknown old job is searched for on that target only.
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         old = choose_runs(session, given["runs"], given["filters"], acts=True)
-        agreed = is_agreed(old, "resubmit", given) if given["filters"] else _may_stop(session, old, given)
+        if given["filters"]:
+            agreed = is_agreed(old, "resubmit", yes=given["yes"])
+        else:
+            agreed = _may_stop(session, old, given)
         if not agreed:
             return 1
         again = resubmit(
@@ -71,7 +87,7 @@ def run(**given: Any) -> int:
     return 0
 
 
-def _may_stop(session: Session, rows: Sequence[RunRow], given: dict[str, Any]) -> bool:
+def _may_stop(session: Session, rows: Sequence[RunRow], given: _Options) -> bool:
     """Whether runs that have not ended may be stopped: a person on a terminal decides, and Enter means
     yes.
     """

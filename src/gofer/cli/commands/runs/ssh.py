@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -16,7 +16,15 @@ from gofer.ops.session import Session
 from gofer.transport.process import become
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    target: str | None
+    node: int | None
+    quiet: bool
+    run: str
+    command: tuple[str, ...]
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Replace this process by the shell or command, so its exit status is that of gofer."""
     with Session(target=given["target"]) as session:
         found = find(session, given["run"], target=given["target"], acts=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -21,7 +21,7 @@ from gofer.cli.output.screen import (
     print_message,
     print_nothing,
 )
-from gofer.cli.request import build_request, misplaced_option
+from gofer.cli.request import SubmitOptions, build_request, misplaced_option
 from gofer.errors import UsageError
 from gofer.ops.messages import Message
 from gofer.ops.runs.target_views import page_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 
-def run(**given: Any) -> int:
+def run(**given: Unpack[SubmitOptions]) -> int:
     """The run's id, its JSON, its log or the plan on stdout; with `--follow` or `--wait`, its exit status."""
     if not given["command"] and not given["job"]:
         raise UsageError("there is no command to run", hint="for example `gofer submit python train.py`")
@@ -54,7 +54,7 @@ def run(**given: Any) -> int:
         return _after(session, row, given)
 
 
-def _after(session: Session, row: RunRow, given: dict[str, Any]) -> int:
+def _after(session: Session, row: RunRow, given: SubmitOptions) -> int:
     """Do what the caller wants after the submission: follow, wait or enter the run."""
     record_done(f"{row.id} was sent", status=CLOSED_PIPE if given["follow"] else 0)
     if not (given["follow"] or given["as_json"] or is_on_screen(quiet=given["quiet"])):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    run: str | None
+    tags: tuple[str, ...]
+    remove: tuple[str, ...]
+    filters: tuple[str, ...]
+    yes: bool
+    target: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Print the runs' tags as they are afterwards; with `--filter`, by the ids of the runs."""
     named = [] if given["run"] is None else [given["run"]]
     # With a filter there is no RUN, and the first word is a tag like the others.
@@ -29,7 +39,7 @@ def run(**given: Any) -> int:
         rows = choose_runs(session, named, given["filters"], target=given["target"], acts=bool(words))
         if words:
             parse_edits(words)  # refuses wrong words before the question to the person
-            if given["filters"] and not is_agreed(rows, "tag", given, in_script=True):
+            if given["filters"] and not is_agreed(rows, "tag", yes=given["yes"], in_script=True):
                 return 1
             rows = tag(session, rows, words)
             record_done(f"the tags of {', '.join(row.id for row in rows)} were changed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -14,7 +14,14 @@ from gofer.ops.runs.target_views import portal_of
 from gofer.ops.session import Session
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    name: str | None
+    target: str | None
+    browse: bool
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Print the URL on stdout, and open it with `--browse`; 0 even when no browser can be opened."""
     with Session(target=given["target"]) as session:
         address = portal_of(session, given["name"] or given["target"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from gofer.cli.options import (
     Command,
@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 _TIME_IS_UP = 124
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    runs: tuple[str, ...]
+    filters: tuple[str, ...]
+    target: str | None
+    timeout: str | None
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A line, or JSON, for every run; the highest exit status among them; 124 when the time is up."""
     timeout_s = parse_duration_s(given["timeout"]) if given["timeout"] else None
     is_silent = given["quiet"] or given["as_json"]

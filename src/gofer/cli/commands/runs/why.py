@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from gofer.cli.options import Command, json_option, run_argument, target_option
 from gofer.cli.output.json_output import print_json
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from gofer.ops.runs.why import Why
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    runs: tuple[str, ...]
+    target: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """For each run a few lines, or JSON: one object, or an array of them for several runs."""
     with Session(target=given["target"]) as session:
         rows = refresh_runs(session, find_all(session, given["runs"] or [None], target=given["target"]))

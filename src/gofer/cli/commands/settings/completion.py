@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -17,7 +17,11 @@ _ADVICE = {
 }
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    shell: str
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Print the script; nothing is installed."""
     sys.stdout.write(script(given["shell"]))
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -36,7 +36,12 @@ _IMPORT_COLUMNS = [
 ]
 
 
-def show_config(**given: Any) -> int:
+class _ShowConfigOptions(TypedDict):
+    changed: bool
+    as_json: bool
+
+
+def show_config(**given: Unpack[_ShowConfigOptions]) -> int:
     """A table, or JSON. Values that are secret are masked."""
     with Session() as session:
         shown = rows(session.settings)
@@ -68,7 +73,11 @@ show_command = Command(
 )
 
 
-def schema_config(**given: Any) -> int:
+class _SchemaConfigOptions(TypedDict):
+    pass
+
+
+def schema_config(**given: Unpack[_SchemaConfigOptions]) -> int:
     """Print the schema."""
     print_json(config_schema())
     return 0
@@ -83,7 +92,15 @@ schema_command = Command(
 )
 
 
-def import_config(**given: Any) -> int:
+class _ImportConfigOptions(TypedDict):
+    files: tuple[str, ...]
+    name: str | None
+    out: str | None
+    dry_run: bool
+    as_json: bool
+
+
+def import_config(**given: Unpack[_ImportConfigOptions]) -> int:
     """The report on stdout; the files that were written, and what is left to do, on stderr."""
     out = Path(given["out"]) if given["out"] else None
     with Session() as session:
@@ -122,7 +139,7 @@ def _talk(imported: Imported, *, dry_run: bool) -> None:
         print_message(f"next: `gofer secret set {secret.name}` (the value is in {secret.where})")
 
 
-def _document(imported: Imported, *, written: bool) -> dict[str, Any]:
+def _document(imported: Imported, *, written: bool) -> dict[str, object]:
     return {
         "written": written,
         "files": [{"path": display(path), "text": text} for path, text in imported.texts.items()],

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -23,6 +23,8 @@ from gofer.ops.settings.shared_settings import read_shared, write_shared
 from gofer.text import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from click.shell_completion import CompletionItem
 
     from gofer.config.show import ShownSetting
@@ -32,7 +34,12 @@ if TYPE_CHECKING:
 _WRONG = 2
 
 
-def get_config(**given: Any) -> int:
+class _GetConfigOptions(TypedDict):
+    key: str
+    as_json: bool
+
+
+def get_config(**given: Unpack[_GetConfigOptions]) -> int:
     """The value alone, or the keys below the key with their values, or JSON with the origin."""
     key = given["key"].rstrip(".")
     with Session() as session:
@@ -50,7 +57,13 @@ def get_config(**given: Any) -> int:
     return 0
 
 
-def set_config(**given: Any) -> int:
+class _SetConfigOptions(TypedDict):
+    key: str
+    value: str
+    project: bool
+
+
+def set_config(**given: Unpack[_SetConfigOptions]) -> int:
     """Nothing on stdout. stderr names the file, and what overrides it."""
     key = given["key"]
     with Session() as session:
@@ -61,7 +74,12 @@ def set_config(**given: Any) -> int:
     return 0
 
 
-def unset_config(**given: Any) -> int:
+class _UnsetConfigOptions(TypedDict):
+    key: str
+    project: bool
+
+
+def unset_config(**given: Unpack[_UnsetConfigOptions]) -> int:
     """Nothing on stdout."""
     with Session() as session:
         file = settings_file(session, project=given["project"])
@@ -83,7 +101,14 @@ def _row_in_force(key: str) -> ShownSetting | None:
     return None
 
 
-def add_config(**given: Any) -> int:
+class _AddConfigOptions(TypedDict):
+    name: str
+    source: str | None
+    project: bool
+    yes: bool
+
+
+def add_config(**given: Unpack[_AddConfigOptions]) -> int:
     """Nothing on stdout. stderr shows what the shared settings set, or what changes, before it is written."""
     with Session() as session:
         file = settings_file(session, project=given["project"])
@@ -122,7 +147,11 @@ def _agrees(shared: SharedSettings) -> bool:
     return ask("settings can run programs when you submit. Do you trust these?")
 
 
-def edit_config(**given: Any) -> int:
+class _EditConfigOptions(TypedDict):
+    project: bool
+
+
+def edit_config(**given: Unpack[_EditConfigOptions]) -> int:
     """Opens the editor. The file is replaced only by a text without errors."""
     with Session() as session:
         file = settings_file(session, project=given["project"])
@@ -153,12 +182,16 @@ def _asks_again(problems: list[FoundProblem]) -> bool:
     return ask is not None and ask("edit again?")
 
 
-def _print_errors(problems: list[FoundProblem], write: Any) -> None:
+def _print_errors(problems: list[FoundProblem], write: Callable[[str], object]) -> None:
     for problem in problems:
         write(f"error: {problem}\n" + (f"hint: {problem.hint}\n" if problem.hint else ""))
 
 
-def check_config(**given: Any) -> int:
+class _CheckConfigOptions(TypedDict):
+    as_json: bool
+
+
+def check_config(**given: Unpack[_CheckConfigOptions]) -> int:
     """Every error on stdout, or JSON. Exits with 2 when there is one."""
     with Session() as session:
         checked = check_settings(session)
@@ -172,7 +205,7 @@ def check_config(**given: Any) -> int:
     return _WRONG if checked.errors else 0
 
 
-def _document(checked: CheckedSettings) -> dict[str, Any]:
+def _document(checked: CheckedSettings) -> dict[str, object]:
     return {
         "files": [str(path) for path in checked.files],
         "errors": [_problem(problem) for problem in checked.errors],
@@ -180,7 +213,7 @@ def _document(checked: CheckedSettings) -> dict[str, Any]:
     }
 
 
-def _problem(problem: FoundProblem) -> dict[str, Any]:
+def _problem(problem: FoundProblem) -> dict[str, object]:
     return {
         "file": problem.file,
         "line": problem.line,
@@ -197,7 +230,11 @@ def _print_summary(checked: CheckedSettings) -> None:
     print_message(f"{words} in {files}" if checked.files else f"{words}: there is {files}")
 
 
-def print_path(**given: Any) -> int:
+class _PrintPathOptions(TypedDict):
+    project: bool
+
+
+def print_path(**given: Unpack[_PrintPathOptions]) -> int:
     """The path, whether the file exists or not."""
     with Session() as session:
         file = settings_file(session, project=given["project"])

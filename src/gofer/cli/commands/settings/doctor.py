@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 _WORDS = {"fail": "FAIL"}
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    words: tuple[str, ...]
+    target: str | None
+    as_json: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """A table of checks, or JSON; 1 when any failed."""
     with Session(target=given["target"]) as session:
         found = _checks(session, given["words"], given["target"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -14,7 +14,12 @@ from gofer.ops.session import Session
 from gofer.ops.settings.init import has_cluster, init
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    target: str | None
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Report on stderr what was done. Idempotent. On a terminal, offers to add a target while no target is a
     cluster, and then exits as `gofer target add`.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from gofer.cli.options import Command, Flag, Option, filter_option, json_option, quiet_option, target_option
 from gofer.cli.output.json_output import print_json
@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     from gofer.ops.prune.prune import PruneSurvey
 
 
-def run(**given: Any) -> int:
+class _Options(TypedDict):
+    older_than: str | None
+    target: str | None
+    all: bool
+    code: bool
+    runs: bool
+    filters: tuple[str, ...]
+    dry_run: bool
+    yes: bool
+    as_json: bool
+    quiet: bool
+
+
+def run(**given: Unpack[_Options]) -> int:
     """Survey, show, ask, remove; 1 when a place could not be asked, or the answer was no."""
     wanted = _prune_request(given)
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
@@ -46,7 +59,7 @@ def run(**given: Any) -> int:
         return 1 if found.silent or done.silent else 0
 
 
-def _prune_request(given: dict[str, Any]) -> PruneRequest:
+def _prune_request(given: _Options) -> PruneRequest:
     if given["target"] and given["all"]:
         raise UsageError("`--all` is every target, and `--target` is one", hint="leave one of them out")
     if given["filters"] and not given["runs"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -16,7 +16,13 @@ from gofer.config.secrets import Secrets
 from gofer.errors import UsageError
 
 
-def set_secret(**given: Any) -> int:
+class _SetSecretOptions(TypedDict):
+    name: str
+    value: tuple[str, ...]
+    quiet: bool
+
+
+def set_secret(**given: Unpack[_SetSecretOptions]) -> int:
     """Store the value that is typed without echo, or all of stdin without one newline at its end."""
     name, equals, _ = given["name"].partition("=")
     if equals or given["value"]:
@@ -48,7 +54,11 @@ set_command = Command(
 )
 
 
-def list_secrets(**given: Any) -> int:
+class _ListSecretsOptions(TypedDict):
+    as_json: bool
+
+
+def list_secrets(**given: Unpack[_ListSecretsOptions]) -> int:
     """One name a line, or JSON."""
     names = Secrets(Paths.from_environment(os.environ).secrets_file).names()
     if given["as_json"]:
@@ -63,7 +73,11 @@ list_command = Command(
 )
 
 
-def remove_secret(**given: Any) -> int:
+class _RemoveSecretOptions(TypedDict):
+    names: tuple[str, ...]
+
+
+def remove_secret(**given: Unpack[_RemoveSecretOptions]) -> int:
     """Remove each; the first name that is not there ends it with an error."""
     secrets = Secrets(Paths.from_environment(os.environ).secrets_file)
     for name in given["names"]:
