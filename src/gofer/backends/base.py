@@ -395,6 +395,12 @@ class Backend(ABC):
     def remove_secrets(self, run_id: str) -> None:  # noqa: B027
         """Remove the secrets of a run or array that will never be sent, wherever they are. Idempotent."""
 
+    def clear_up(self, runs: Sequence[RunRef]) -> None:  # noqa: B027
+        """Remove what was kept for these runs alone, such as secrets. Their folders prove that they have
+        ended, although the cluster does not say so; after an end that `observe` reports, `observe` does the
+        same. Idempotent.
+        """
+
     # -- what some backends can report
 
     def waiting(self, run: RunRef) -> Waiting | None:

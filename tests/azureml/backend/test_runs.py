@@ -75,6 +75,15 @@ def test_what_opens_a_store_that_was_away_at_the_end_goes_with_the_next_submissi
     assert not (seals / f"{run}.json").exists()
 
 
+def test_secrets_go_when_only_the_folder_of_the_run_proves_its_end(home: AzureHome, azure: Azure) -> None:
+    """The service lost its nodes after the last object of the run was in the store."""
+    run = home.submit("true")
+    until(lambda: f"me/gofer/runs/{run}/ends.jsonl" in home.blobs("runs"), "the end in the store")
+    azure.admin("POST", f"/jobs/{run}/become", {"status": "NotResponding"})
+    assert row(home, run)["state"] == "succeeded"
+    assert not [path for path in home.path.rglob("sealed/*") if path.is_file()]
+
+
 def test_a_failure_has_its_exit_code(home: AzureHome) -> None:
     found = ended(home, home.submit("sh", "-c", "exit 7"))
     assert (found["state"], found["reason"], found["exit_code"]) == ("failed", "exit-code", 7)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from typing import cast
 
 import msgspec
 import pytest
 
 from gofer.cli.commands.runs.submit import command as submit_command
-from gofer.cli.request import build_request
+from gofer.cli.request import SubmitOptions, build_request
 from gofer.core.states import Reason
 from gofer.model.job import Job, Resources
 from gofer.model.layout import Layout
@@ -58,7 +59,8 @@ def test_every_option_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> N
     assert "not in the line" not in line
     words = shlex.split(line)
     assert words[:2] == ["gofer", "submit"]
-    request = build_request(submit_command.make_context("submit", words[2:]).params)
+    given = submit_command.make_context("submit", words[2:]).params
+    request = build_request(cast("SubmitOptions", given))
     assert (request.command, request.target, request.code) == (FULL.command, "the lab", True)
     defaults = msgspec.structs.asdict(Job(command=FULL.command))
     assert request.include == FULL.include

@@ -167,7 +167,7 @@ class AzureBackend(KeepsSecretsHere):
         notes = {name: self._connection.notes.read(name) for name in {run.group or run.id for run in runs}}
         status = AzureStatus(answer, notes, patience_s=self._options.patience, now=time.time())
         observations = status.of(runs)
-        self._clear_up(runs, observations)
+        self.clear_up([run for run in runs if run.id in observations and observations[run.id].state.is_final])
         if question.problem is not None:
             raise self._with_partial_answers(question.problem, observations)
         return observations
@@ -192,13 +192,11 @@ class AzureBackend(KeepsSecretsHere):
         problem.answers = dict(observations)
         return problem
 
-    def _clear_up(self, runs: Sequence[RunRef], observations: Mapping[str, Observation]) -> None:
-        """Remove the secrets of each request whose last run has ended."""
+    def clear_up(self, runs: Sequence[RunRef]) -> None:
+        """Remove the secrets of each request whose last run is among these."""
         ended: dict[str, list[int | None]] = {}
         for run in runs:
-            observation = observations.get(run.id)
-            if observation is not None and observation.state.is_final:
-                ended.setdefault(run.group or run.id, []).append(run.row)
+            ended.setdefault(run.group or run.id, []).append(run.row)
         for request_id, rows in ended.items():
             if self._connection.notes.end(request_id, rows):
                 self._remove_secrets(request_id)

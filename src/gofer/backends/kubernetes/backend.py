@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -88,7 +88,11 @@ class KubernetesBackend(KeepsSecretsHere):
             patience_s=self._options.patience,
         )
         observations = status.of(runs)
-        self._clear_up(runs, observations, status)
+        final = [run for run in runs if run.id in observations and observations[run.id].state.is_final]
+        for name in self._ended(final):
+            with suppress(GoferError):  # the next observation tries again
+                self._end_job(status.facts(name))
+            self._remove_secrets(name)
         return observations
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
@@ -113,22 +117,16 @@ class KubernetesBackend(KeepsSecretsHere):
     def kept_places(self) -> list[KeptPlace]:
         return [KubernetesPlace(self._connection)]
 
-    def _clear_up(
-        self, runs: Sequence[RunRef], observations: Mapping[str, Observation], status: KubernetesStatus
-    ) -> None:
-        """Remove the secrets of each request whose last run has ended, and the Job of a run that is over
-        although its Job would start it again.
-        """
+    def clear_up(self, runs: Sequence[RunRef]) -> None:
+        for name in self._ended(runs):
+            self._remove_secrets(name)
+
+    def _ended(self, runs: Sequence[RunRef]) -> list[str]:
+        """The Jobs of which all runs have ended, now that these have."""
         ended: dict[str, list[int | None]] = {}
         for run in runs:
-            observation = observations.get(run.id)
-            if observation is not None and observation.state.is_final:
-                ended.setdefault(names.job_name(run), []).append(run.row)
-        for name, rows in ended.items():
-            if self._connection.notes.end(name, rows):
-                with suppress(GoferError):  # the next observation tries again
-                    self._end_job(status.facts(name))
-                self._remove_secrets(name)
+            ended.setdefault(names.job_name(run), []).append(run.row)
+        return [name for name, rows in ended.items() if self._connection.notes.end(name, rows)]
 
     def _end_job(self, facts: JobFacts | None) -> None:
         """Let no pod of a run that has ended start or go on. A Job that ends by itself is left alone."""

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import sys
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Dict, List, Mapping, Optional
 
 from gofer.core import files, node_request, private_folder, processes
 from gofer.core.launch import RANK_VARIABLES
@@ -102,7 +102,7 @@ def read_share(environ: Mapping[str, str], request: NodeRequest) -> NodeShare:
 
 def write_message(path: str, end: Outcome) -> None:
     """Write the outcome where Kubernetes reads the termination message of the pod. Never raises."""
-    fields: Dict[str, Any] = end._replace(detail=(end.detail or "")[:_MOST_DETAIL] or None).encode()
+    fields = end._replace(detail=(end.detail or "")[:_MOST_DETAIL] or None).encode()
     try:
         with open(path, "wb") as file:
             file.write(files.encode(fields)[:_MOST_MESSAGE])

@@ -46,10 +46,13 @@ class Unanswered(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What a cluster and the folders of the runs say, by run id; `problem` is why the answer is not whole."""
+    """What a cluster and the folders of the runs say, by run id; `problem` is why the answer is not whole.
+    `proven` are the runs that have ended by their folders, but not by the cluster.
+    """
 
     seen: Mapping[str, Observation]
     problem: Unreachable | None = None
+    proven: Sequence[RunRef] = ()
 
 
 def refresh(session: Session, rows: Sequence[RunRow] | None = None) -> None:
@@ -170,22 +173,31 @@ def _ask(session: Session, rows: list[RunRow]) -> _Answer:
     runs_here = registry.runs_here(rows[0].backend)
     here = [row for row in rows if not runs_here or is_here(session, row.submitter)]
     backend = session.backend_of(rows[0])
+    refs = [RunRef(row.id, row.group_id, row.row_index) for row in here]
     problem: Unreachable | None = None
     with activity(f"asking `{rows[0].target}` for the state of {count_runs(len(rows))}"):
         try:
-            refs = [RunRef(row.id, row.group_id, row.row_index) for row in here]
-            seen = backend.observe(refs) if here else {}
+            reported = backend.observe(refs) if here else {}
         except Unreachable as error:
-            problem, seen = error, error.answers
+            problem, reported = error, error.answers
+        seen = reported
         if backend.capabilities.has_ends_in_folder:
-            seen, unproven = settled(session, rows, seen)
+            seen, unproven = settled(session, rows, reported)
             record_ends(session, rows, {one: seen[one] for one in unproven if is_unrecorded(seen[one])})
-    return _Answer(seen, problem)
+    proven = [ref for ref in refs if _is_over(seen, ref) and not _is_over(reported, ref)]
+    return _Answer(seen, problem, proven)
+
+
+def _is_over(observations: Mapping[str, Observation], run: RunRef) -> bool:
+    found = observations.get(run.id)
+    return found is not None and found.state.is_final
 
 
 def _record(session: Session, rows: list[RunRow], answer: _Answer) -> None:
     """Write the answer to the ledger, and act on it. Unreachable when it is not whole."""
     seen, backend, wanted = answer.seen, session.backend_of(rows[0]), {row.id for row in rows}
+    # First, because gofer does not ask again about a run that has ended in the ledger.
+    backend.clear_up(answer.proven)
     session.ledger.apply([one for one in seen.values() if one.run_id in wanted], time.time(), rows)
     stop_unwanted(session, rows, seen, backend)
     if answer.problem is not None:
