@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import cast
 
 from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.core.json_text import parse_json
 from gofer.core.secrets import run_secrets
+from gofer.core.store_spec import StoreSpec
 from gofer.node.kubernetes import places
 from gofer.objects import open_objects
 from gofer.objects.base import ObjectService
@@ -21,15 +22,15 @@ def open_run_store(connection: KubernetesConnection, request_id: str) -> ObjectS
     The machine that submitted the run has them; any other machine reads them in the Secret of the run.
     """
     spec = run_secrets.read(connection.folder, request_id).store or _from_secret(connection, request_id)
-    opened = None if spec is None else open_objects(dict(spec))
+    opened = None if spec is None else open_objects(spec)
     return opened if isinstance(opened, ObjectService) else None
 
 
-def _from_secret(connection: KubernetesConnection, request_id: str) -> dict[str, Any] | None:
+def _from_secret(connection: KubernetesConnection, request_id: str) -> StoreSpec | None:
     try:
         secret = connection.client.get(names.core_path(connection.namespace, "secrets", request_id))
         private = parse_json(base64.b64decode(secret["data"][places.PRIVATE]))
     except (KubeApiError, KeyError, ValueError):
         return None
     store = private.get("store") if isinstance(private, dict) else None
-    return store if isinstance(store, dict) else None
+    return cast("StoreSpec", store) if isinstance(store, dict) else None

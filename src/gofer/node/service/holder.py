@@ -12,6 +12,7 @@ import sys
 import time
 from typing import Any, Dict, Optional, Tuple
 
+from gofer.core.store_spec import StoreSpec
 from gofer.node.rendezvous.peer_messages import PeerMessages
 from gofer.objects.facts import ObjectsError
 
@@ -24,7 +25,7 @@ class Holder:
     Not for several threads. `place` is what PeerMessages takes.
     """
 
-    def __init__(self, place: Tuple[Dict[str, Any], str, str, Optional[int]], node: int) -> None:
+    def __init__(self, place: Tuple[StoreSpec, str, str, Optional[int]], node: int) -> None:
         self._place = place
         self._open: Tuple[int, Optional[PeerMessages]] = (0, None)
         self._name = f"holder.{node}"
