@@ -147,7 +147,7 @@ class SshHosts:
         others = [str(other.home) for other in self.machines.values() if other.name != name]
         setup = Setup(hostname=name, binds=binds, empty=["/run", *others])
         cell = open_cell(self.folder, name, setup, wire=wire, tied=self.tied)
-        cell.call("mkdir", "/run/sshd")
+        cell.call("mkdir", "--mode=0755", "/run/sshd")  # sshd refuses one that a group may write
         log = self.folder / "logs" / f"{name}.out"
         sshd = shutil.which("sshd", path=_SYSTEM_PATH) or "sshd"
         daemon = cell.start([sshd, "-D", "-e", "-f", str(box.folder / "conf")], log=log)

@@ -391,3 +391,14 @@ def test_ranks_and_rows_are_followed_while_their_logs_are_in_parts(home: ObjectS
     lines = [f"[{row}] {word} {row}" for row in range(3) for word in ("row", "end")]
     assert sorted(done.out.splitlines()) == sorted(lines)
     assert home.log("last").splitlines() == lines
+
+
+def test_a_set_up_that_fails_is_shown_once(home: ObjectStoreHome) -> None:
+    """First as it grows, with a label; what was shown then does not come again as the log of the run."""
+    setup = "echo the first line; sleep 8; echo the last line; false"
+    done = home.gofer("submit", "-f", "--no-code", "--setup", setup, "true", status=None)
+    assert done.status != 0
+    shown = [line for line in (done.err + done.out).splitlines() if line.endswith(" line")]
+    assert "[setup] the first line" in shown
+    assert sum(line.endswith("the first line") for line in shown) == 1
+    assert sum(line.endswith("the last line") for line in shown) == 1

@@ -262,3 +262,19 @@ def test_query_brings_the_logs_byte_for_byte(project: Home) -> None:
     assert str(copy.relative_to(project.folder)) in shown
     for fact in (run["id"], run["short_id"], "local", "succeeded"):
         assert fact in shown
+
+
+def test_a_folder_inside_the_code_that_gets_the_files_of_a_run_is_named(project: Home) -> None:
+    run = finish(project, "true")["id"]
+    told = project.gofer("extract", run, "deep/re sults").err
+    assert "the next submission sends `deep/re sults/` with the code" in told
+    (project.folder / ".goferignore").write_text("/deep/re sults/\n")
+    assert "next submission" not in project.gofer("extract", "--force", run, "deep/re sults").err
+    assert "next submission" not in project.gofer("extract", run, "../outside").err
+    assert "next submission" not in project.gofer("extract", run, "big/x").err
+
+
+def test_packages_that_were_asked_for_and_are_listed_nowhere_are_named(project: Home) -> None:
+    told = project.gofer("submit", "--wait", "--packages", "auto", "true").err
+    assert "packages: none, since the code has no file that lists them" in told
+    assert "packages:" not in project.gofer("submit", "--wait", "true").err

@@ -36,3 +36,27 @@ def test_every_verb_works_from_any_folder_and_without_the_project(home: SlurmHom
     third = home.gofer("resubmit", "-Q", again, cwd=elsewhere).out.strip()
     assert home.gofer("abort", third, cwd=elsewhere).out == f"{third} cancelled\n"
     home.folder.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["ls *.py | wc -l"], "bash -c 'ls *.py | wc -l'"),
+        (["FOO=1", "python3", "train.py"], "`gofer submit -e FOO=1 python3 train.py`"),
+        (["source", "x"], "bash -c 'source x && COMMAND'"),
+    ],
+)
+def test_a_line_for_a_shell_is_refused_where_the_program_cannot_be_looked_up(
+    home: SlurmHome, words: list[str], hint: str
+) -> None:
+    refused = home.gofer("submit", "--no-code", *words, status=1)
+    assert hint in refused.err
+    assert home.gofer("list", "runs", "--json").out == "[]\n"
+
+
+def test_a_script_with_spaces_and_signs_in_its_name_is_a_program(home: SlurmHome) -> None:
+    script = home.folder / "my $ tool"
+    script.write_text("#!/bin/sh\necho ran\n")
+    script.chmod(0o755)
+    run = home.gofer("submit", "-Q", "--wait", "./my $ tool").out.strip()
+    assert home.log(run) == "ran\n"

@@ -304,7 +304,8 @@ class Capabilities(NamedTuple):
     of jobs that set none. `machines`: the machines of the target, if each may have a store of its own.
     `node_identity`: the identity for gofer.objects with which nodes open stores, in place of a signature of
     gofer. `profile`: the Azure login that the options name. `image`: the image that the options name;
-    `is_image_wrapped`: the cluster needs images that `gofer image wrap` made.
+    `is_image_wrapped`: the cluster needs images that `gofer image wrap` made. `shell_on_request`: a shell can
+    be opened only beside a run that was submitted with one.
     """
 
     sees_environment: bool = False
@@ -320,6 +321,7 @@ class Capabilities(NamedTuple):
     profile: str | None = None
     image: str | None = None
     is_image_wrapped: bool = False
+    shell_on_request: bool = False
 
 
 class Backend(ABC):

@@ -31,6 +31,8 @@ _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(\d+))?")
 _MOST_DIGITS = 18
 # `0.1`, `5` and `1e-3`. An exponent has at most two digits, so that no value is longer than some 100.
 _DECIMAL = r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,2})?"
+# As slices of Python write it.
+_OTHER_STEP = re.compile(rf"(-?{_DECIMAL})\.\.(-?{_DECIMAL}):({_DECIMAL})")
 _DECIMAL_RANGE = re.compile(rf"(-?{_DECIMAL})\.\.(-?{_DECIMAL})(?:\.\.({_DECIMAL}))?")
 _COLUMN = re.compile(rows.NAME)
 
@@ -201,6 +203,8 @@ def split_values(text: str, column: str) -> tuple[str, ...]:
             values.append(value)
         elif match := _RANGE.fullmatch(value):
             values.extend(_range(match, column))
+        elif match := _OTHER_STEP.fullmatch(value):
+            raise _step_after_colon(match, column)
         elif match := _DECIMAL_RANGE.fullmatch(value):
             values.extend(_decimal_range(match, column))
         else:
@@ -243,6 +247,14 @@ def _range(match: re.Match[str], column: str) -> list[str]:
     width = max(len(match[1]), len(match[2])) if padded else 0
     numbers = range(first, last + 1, step) if first <= last else range(first, last - 1, -step)
     return [f"{number:0{width}d}" for number in numbers]
+
+
+def _step_after_colon(match: re.Match[str], column: str) -> UsageError:
+    quoted = f"--each \"{column}='{match[0]}'\""
+    return UsageError(
+        f"the range `{match[0]}` of `{column}` has its step after a `:`",
+        hint=f"write `{match[1]}..{match[2]}..{match[3]}`, or quote the text: `{quoted}`",
+    )
 
 
 def _decimal_range(match: re.Match[str], column: str) -> list[str]:

@@ -22,6 +22,9 @@ _UNREACHED = re.compile(
     r"|plm_rsh_agent|HYDU_sock_connect"
 )
 
+# As gofer.node.packages.provide writes it.
+NO_PACKAGES = re.compile(r"the packages of .+ could not be installed")
+
 # git, setuptools-scm, GitPython and DVC in a folder without a repository.
 NO_REPOSITORY = re.compile(
     r"not a git repository|setuptools[-_]scm was unable to detect version|InvalidGitRepositoryError"

@@ -6,11 +6,13 @@ import getpass
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from azureml.backend.azure_home import SUBSCRIPTION, AzureHome
 from home import until
 from services.azure import Azure
+from terminal import Terminal, screen
 
 pytestmark = [pytest.mark.net, pytest.mark.slow, pytest.mark.xdist_group("azure-besides")]
 
@@ -126,6 +128,46 @@ def test_pages(home: AzureHome) -> None:
     new = again.out.strip()
     assert f"its page: https://ml.azure.com/runs/{new}?{where}" in again.err
     home.gofer("abort", "-Q", "--grace", "0s", new)
+
+
+def test_a_page_with_a_long_address_is_a_command_on_a_terminal(home: AzureHome) -> None:
+    with Terminal(home.argv("submit", "--no-code", "true"), cwd=home.folder, env=home.environ) as terminal:
+        assert terminal.end() == 0
+    (line,) = [line for line in screen(terminal.shown) if line.startswith("its page: ")]
+    command = line.partition("`gofer ")[2].rstrip("`").split()
+    assert command[-1] == "--browse" and len(line) < 80
+    address = home.gofer(*command[:-1]).out
+    assert address.startswith("https://ml.azure.com/runs/r")
+
+
+def test_no_command_for_a_shell_is_shown_for_a_run_without_one(home: AzureHome, azure: Azure) -> None:
+    run = home.submit("sleep", "60")
+    azure.wait(run, "Running")
+    until(lambda: home.view(run)["state"] == "running", "it runs")
+    assert "gofer ssh" not in home.gofer("q", run).out + home.gofer("why", run).out
+    home.gofer("abort", "-Q", "--grace", "0s", run)
+
+
+def test_a_warning_about_another_project_names_the_target_and_the_project(
+    home: AzureHome, azure: Azure
+) -> None:
+    run = home.submit("sleep", "60")
+    azure.wait(run, "Running")
+    elsewhere = home.root / "else where"
+    elsewhere.mkdir()
+    without = {"DUMMY_KEY": ""}
+
+    def talk(folder: Path) -> str:
+        """What `list` says; a busy machine may need longer than `list` waits."""
+        said = home.gofer("list", "runs", cwd=folder, env=without).err
+        return "" if "did not answer within" in said else said
+
+    there = until(lambda: talk(elsewhere), "an answer")
+    assert f"warning: `aml` of `{home.folder}` cannot be asked: " in there
+    assert f"hint: in `{home.folder}`, `gofer config check` lists every error of the settings" in there
+    here = until(lambda: talk(home.folder), "an answer")
+    assert "warning: `aml` cannot be asked: " in here and "hint: `gofer config check`" in here
+    home.gofer("abort", "-Q", "--grace", "0s", run)
 
 
 def test_a_shell_needs_a_run_that_runs(home: AzureHome, azure: Azure) -> None:

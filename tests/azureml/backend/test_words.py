@@ -112,10 +112,10 @@ def quota(used: int, limit: int, tier: str = "Premium") -> dict[str, object]:
     [
         ("Queued", {"quota": [quota(8, 8)]}, "is used up (Premium in eastus: 8 of 8)"),
         ("Queued", {"quota": [quota(8, 8), quota(1, 8)]}, "has quota left"),
-        ("Queued", {"at_most": {"free": 0, "total": 4}, "nodes": {"busy": 4}}, "all 4 nodes"),
+        ("Queued", {"max_nodes": {"free": 0, "total": 4}, "nodes": {"busy": 4}}, "all 4 nodes"),
         (
             "Queued",
-            {"at_most": {"free": 2, "total": 4}, "nodes": {"busy": 1, "preparing": 1}},
+            {"max_nodes": {"free": 2, "total": 4}, "nodes": {"busy": 1, "preparing": 1}},
             "of at most 4 nodes, 1 are busy",
         ),
         ("Queued", {}, "not given it nodes yet"),
@@ -156,7 +156,7 @@ def test_the_quotas_that_a_run_counts_against() -> None:
 
 def test_a_cluster_that_says_little() -> None:
     assert facts.quotas({}) == [] and facts.cluster_facts({"properties": {}}, {})["quota"] == []
-    assert facts.compute_facts({"properties": {"computeType": "AmlCompute"}})["at_most"] is None
+    assert facts.compute_facts({"properties": {"computeType": "AmlCompute"}})["max_nodes"] is None
 
 
 def test_a_job_that_says_little() -> None:

@@ -81,7 +81,7 @@ def test_a_run_that_is_running_on_gpus() -> None:
         GpuUse(index=1),
     )
     row = a_run(state="running", ended_at=None, exit_code=None, nodes=1, procs=1, gpus=2)
-    _check("query-running.txt", _facts(row, usage=[NodeUse(0, 0.0, 4.2, gpus, 812.0, 900.0)]))
+    _check("query-running.txt", _facts(row, has_shell=True, usage=[NodeUse(0, 0.0, 4.2, gpus, 812.0, 900.0)]))
 
 
 def test_a_run_that_has_ended_shows_its_peaks() -> None:
@@ -94,7 +94,7 @@ def test_a_run_that_has_ended_shows_its_peaks() -> None:
 
 def test_a_run_on_a_cluster_shows_its_job_hosts_and_page() -> None:
     row = a_run(state="running", ended_at=None, service_id="1234", submitted_at=NOW - 90)
-    shown = describe(_facts(row, hosts=("n1", "n2"), page="https://page"), now=NOW)
+    shown = describe(_facts(row, hosts=("n1", "n2"), page="https://page", has_shell=True), now=NOW)
     lines = dict(line.split(maxsplit=1) for line in shown.splitlines())
     assert (lines["state"], lines["job"], lines["hosts"]) == ("running", "1234", "n1, n2")
     assert lines["page"] == "https://page" and lines["shell"] == "gofer ssh k9qd4x"

@@ -76,6 +76,8 @@ def test_values(text: str, values: tuple[str, ...]) -> None:
         (["a=1..100001"], "too many values"),
         (["a=1..9..0"], "too many values"),
         (["a=0.1..50"], "the range `0.1..50` of `a` has no step"),
+        (["a=0.1..0.3:0.1"], "the range `0.1..0.3:0.1` of `a` has its step after a `:`"),
+        (["a=1..9:2"], "the range `1..9:2` of `a` has its step after a `:`"),
         (["a=0..1..0.000001"], "too many values"),
         (["a=0..1..0.0"], "too many values"),
         (["a=1e99..2e99..1e-99"], "too many values"),

@@ -186,3 +186,13 @@ def test_a_mistyped_program_of_another_machine(project: OpsProject) -> None:
     found = why(project.session, project.add(record, state="failed", reason="exit-code", exit_code=127))
     assert found.words == "exited with 127; there is no program `nvidiasmi`; did you mean `nvidia-smi`?"
     assert found.next[0].endswith(" sh -c 'nvidia-smi -L'")
+
+
+def test_packages_that_cannot_be_installed_can_be_left_out(project: OpsProject) -> None:
+    record: RunRecord = make_record(job={"command": ("python", "x.py"), "packages": "auto"})
+    detail = "the packages of pyproject.toml could not be installed: python failed"
+    row = project.add(record, state="failed", reason="set-up", detail=detail)
+    found = why(project.session, row)
+    assert found.words is not None and "`--setup`" not in found.words
+    assert "`--packages none` takes what the node has" in found.words
+    assert found.next[0] == "gofer submit -t local --packages none python x.py"

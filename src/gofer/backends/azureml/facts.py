@@ -51,8 +51,8 @@ def _aml_compute(more: Json) -> dict[str, object]:
         "vm_size": more.get("vmSize"),
         "vm_priority": more.get("vmPriority"),
         "nodes": {word: int(counts.get(name) or 0) for word, name in _COUNTS.items()},
-        "at_most": free,
-        "at_least": scale.get("minNodeCount"),
+        "max_nodes": free,
+        "min_nodes": scale.get("minNodeCount"),
         "problems": [str(entry.get("message") or entry) for entry in more.get("errors") or ()] or None,
     }
 
@@ -279,7 +279,7 @@ def _why(facts: Mapping[str, object]) -> str | None:
             )
             return f"the quota of the virtual cluster is used up ({shown})"
         return "the virtual cluster has quota left; the run waits for nodes of its instance type"
-    limit, counts = facts.get("at_most"), facts.get("nodes")
+    limit, counts = facts.get("max_nodes"), facts.get("nodes")
     if isinstance(limit, Mapping) and isinstance(counts, Mapping):
         if not limit["free"]:
             return f"all {limit['total']} nodes of the compute are in use"

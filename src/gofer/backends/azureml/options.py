@@ -194,6 +194,7 @@ def capabilities(options: AzureOptions) -> Capabilities:
         profile=options.profile,
         image=options.image,
         is_image_wrapped=options.platform == "singularity",
+        shell_on_request=not options.interactive,
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gofer.cli.output.columns import summary
-from gofer.cli.output.screen import printable
+from gofer.cli.output.screen import columns_of, printable
 from gofer.cli.output.table import Column, render, render_facts
-from gofer.core.states import State
 from gofer.ops.runs.failures import explain
 from gofer.ops.submission.gpu_oversight import SAW_NO_GPU
 from gofer.text import count_runs, format_ago, format_duration, format_local_time
@@ -93,10 +93,19 @@ def _lines(facts: RunDetails, now: float) -> list[tuple[str, str]]:
         ("peak", _peaks(facts.usage) if row.is_final else ""),
         ("usage", "" if row.is_final else "\n".join(map(_usage, facts.usage))),
         *_came_home(facts),
-        ("shell", f"gofer ssh {row.short_id}" if row.state == State.RUNNING and row.kind == "run" else ""),
+        ("shell", f"gofer ssh {row.short_id}" if facts.has_shell else ""),
         ("page", facts.page),
     ]
     return [(key, value) for key, value in lines if value]
+
+
+def page_words(row: RunRow, page: str) -> str:
+    """Where the page of a run is. On a terminal, an address that would fill several lines is replaced by the
+    command that opens it.
+    """
+    if sys.stderr.isatty() and len(page) > columns_of(sys.stderr):
+        return f"its page: `gofer view portal {row.short_id} --browse`"
+    return f"its page: {page}"
 
 
 def _elapsed(facts: RunDetails) -> str:

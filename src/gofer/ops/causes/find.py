@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gofer.core.states import Reason, State
+from gofer.node.failure_advice import NO_PACKAGES
 from gofer.ops.causes import hardware, missing_files, programs, python
 from gofer.ops.causes.cause import Cause, FailedRun
 from gofer.text import quote_word
@@ -70,6 +71,9 @@ def _by_reason(run: FailedRun) -> Cause | None:
 
 def _set_up(run: FailedRun) -> Cause:
     """`gofer resubmit` repeats the set-up as it was; a new submission reads the settings again."""
+    if NO_PACKAGES.search(run.row.detail or ""):
+        without = run.with_job(msgspec.structs.replace(run.job, packages="none"))
+        return Cause("`--packages none` takes what the node has", (without, run.again))
     layers = run.session.settings.job_layers()
     place = next((layer.entries["setup"].place for layer in layers if "setup" in layer.entries), None)
     job = run.job if place is None else msgspec.structs.replace(run.job, setup=None)

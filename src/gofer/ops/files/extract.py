@@ -16,7 +16,7 @@ from gofer.backends import registry
 from gofer.core import run_layout as names
 from gofer.core.files import encode, read_json, write_whole
 from gofer.core.run_layout import node_files_path
-from gofer.errors import GoferError, UsageError
+from gofer.errors import ConfigError, GoferError, UsageError
 from gofer.model.decode import decode
 from gofer.node.kept.records import COPY, FILES, OUTPUTS
 from gofer.ops.files import run_files
@@ -24,6 +24,7 @@ from gofer.ops.files.results import NodeCopy, copies_of
 from gofer.ops.files.run_files import FetchedFiles
 from gofer.ops.logs.log_reader import fetch_records
 from gofer.ops.logs.log_sources import ServiceLogs
+from gofer.ops.messages import Hint, Message
 from gofer.ops.runs.run_records import RunRecords
 from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
@@ -79,6 +80,29 @@ def extract(session: Session, row: RunRow, folder: Path, *, force: bool = False)
         return found._replace(code_files=code, log_files=logs)
     rows = _with_folder(session, store, row)
     return _sum(code, [_bring(session, one, folder, Path(str(one.row_index))) for one in rows])
+
+
+def name_in_code(session: Session, folder: Path) -> None:
+    """Tell the person when files in the folder would be sent with the code of the next submission."""
+    try:
+        root = Path(os.path.realpath(session.settings.code_folder.path))
+    except ConfigError:
+        return
+    inside = os.path.relpath(os.path.realpath(folder), root)
+    if inside == "." or inside.startswith(".."):
+        return
+    files = (root / ".gitignore", root / ".goferignore")
+    known = {line.strip().strip("/") for file in files for line in _lines(file)}
+    if not known.intersection((inside, Path(inside).parts[0])):
+        session.emit(Message(f"the next submission sends `{inside}/` with the code"))
+        session.emit(Hint(f"a line `/{inside}/` in {root / '.goferignore'} leaves it out"))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
 
 
 def _sum(code: int, parts: Sequence[Extracted]) -> Extracted:

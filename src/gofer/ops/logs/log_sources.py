@@ -89,7 +89,7 @@ class StoredLogs:
 
         notice = OutageNotice(self._session.emit, "still following")
         watch = _FolderWatch(_RunWatch(self._session, self._row, notice, report), store)
-        view = self.setup_view(mask, show_setup, node=node or 0) if show_setup else None
+        view = self._setup_in(store, mask, show_setup, node or 0) if show_setup else None
 
         def attempts() -> Sequence[int]:
             return attempt_numbers(store, run_id)
@@ -98,7 +98,13 @@ class StoredLogs:
 
     def setup_view(self, mask: SecretMask, show: Callable[[bytes], None], *, node: int = 0) -> SetupView:
         """The set-up logs of a node; `show` gets their lines, masked and labelled."""
-        store, run_id = self._session.runs_in(self._row.store), self._row.id
+        return self._setup_in(self._session.runs_in(self._row.store), mask, show, node)
+
+    def _setup_in(
+        self, store: Store, mask: SecretMask, show: Callable[[bytes], None], node: int
+    ) -> SetupView:
+        """As `setup_view`. The logs of one store are equal only by the same object of the store."""
+        run_id = self._row.id
 
         def locate(attempt: int) -> StoredLog | None:
             setups = [log for log in list_logs(store, run_id, attempt) if log.kind == "setup"]

@@ -154,7 +154,9 @@ class RepeatedRefresh:
             # A cluster that does not answer takes time only once, so the others are not asked later.
             self._earliest = now if self._unanswered else now + _PAUSE_FACTOR * (now - began)
             self._next = max(now + self._pause_s, self._earliest)
-        return _warnings([one for one in self._unanswered if any(map(self._is_open, one.rows))])
+        return _warnings(
+            self._session, [one for one in self._unanswered if any(map(self._is_open, one.rows))]
+        )
 
     def _is_open(self, row: RunRow) -> bool:
         """Whether the run has not ended by now; other commands write to the ledger too."""
@@ -213,7 +215,7 @@ def _refresh(session: Session, rows: Sequence[RunRow] | None, limit_s: float | N
 
     unanswered = TimedRefresh(session, limit_s).refresh(rows)
     _raise_unexpected(unanswered)
-    for message in _warnings(unanswered):
+    for message in _warnings(session, unanswered):
         session.emit(message)
     if any(isinstance(one.error, NoAnswerYet) for one in unanswered):
         from gofer.ops.maintenance.late_answers import start  # rarely needed
@@ -228,22 +230,41 @@ def _raise_unexpected(unanswered: Sequence[Unanswered]) -> None:
             raise one.error
 
 
-def _warnings(unanswered: Sequence[Unanswered]) -> list[AnyMessage]:
+def _warnings(session: Session, unanswered: Sequence[Unanswered]) -> list[AnyMessage]:
     """One warning for each error: the machines of a target may have the same."""
     ages: dict[str, float] = {}
-    errors: dict[str, Exception] = {}
+    causes: dict[str, Unanswered] = {}
     now = time.time()
     for one in unanswered:
         observed = max(row.observed_at or row.submitted_at for row in one.rows)
-        words = str(one.error)
-        errors[words] = one.error
+        words = _with_target(session, one)
+        causes.setdefault(words, one)
         ages[words] = max(now - observed, ages.get(words, 0.0))
     found: list[AnyMessage] = []
-    for words, error in errors.items():
+    for words, one in causes.items():
         age = format_duration(ages[words])
         found.append(Warning(f"{words}; showing the state from {age} ago"))
-        if isinstance(error, ConfigError):
-            found.append(Hint("`gofer config check` lists every error of the settings"))
-        elif isinstance(error, CredentialError | LoginNeeded) and error.hint:
-            found.append(Hint(f"{error.hint}"))
+        if isinstance(one.error, ConfigError):
+            other = _other_project(session, one.rows[0])
+            where = f"in `{other}`, " if other else ""
+            found.append(Hint(f"{where}`gofer config check` lists every error of the settings"))
+        elif isinstance(one.error, CredentialError | LoginNeeded) and one.error.hint:
+            found.append(Hint(f"{one.error.hint}"))
     return found
+
+
+def _with_target(session: Session, one: Unanswered) -> str:
+    """The error, with the target that it is about, and with its project if that is another one."""
+    words, row = str(one.error), one.rows[0]
+    if f"`{row.target}`" in words:
+        return words
+    other = _other_project(session, row)
+    return f"`{row.target}`{f' of `{other}`' if other else ''} cannot be asked: {words}"
+
+
+def _other_project(session: Session, row: RunRow) -> str:
+    """The project of the run, if it is not that of this folder; else empty."""
+    try:
+        return "" if row.project == session.project else row.project
+    except ConfigError:
+        return ""

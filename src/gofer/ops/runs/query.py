@@ -18,6 +18,7 @@ from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.freshness import NOT_STALE, NoAnswerYet, StaleRuns
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
+from gofer.ops.runs.shell import has_shell
 from gofer.ops.runs.target_views import page_of
 from gofer.ops.runs.wait_reason import WAITING, waiting_for
 from gofer.ops.submission import gpu_oversight
@@ -55,6 +56,7 @@ class RunDetails(NamedTuple):
     differed; `code` is where the code lay in a store. `came_home` are the files that the run left.
     `saw_no_gpu`: the target has GPUs, but the run asked for none. `hosts` are the machines of a target that
     has several, `page` the run's page of a service, and `ahead` the number of runs before a waiting one.
+    `has_shell`: a shell can be opened beside it now.
     """
 
     row: RunRow
@@ -74,6 +76,7 @@ class RunDetails(NamedTuple):
     hosts: tuple[str, ...] = ()
     page: str = ""
     ahead: int | None = None
+    has_shell: bool = False
 
 
 def facts(
@@ -110,6 +113,7 @@ def facts(
         code=(record.job.code or "") if record is not None else "",
         came_home=came_home(folder, row),
         saw_no_gpu=gpu_oversight.saw_none(record),
+        has_shell=has_shell(session, row, record),
         hosts=_hosts(folder, row, record),
         page=_page(session, row),
         ahead=waiting.ahead if waiting else None,
@@ -176,6 +180,7 @@ def _without_folder(session: Session, row: RunRow, paths: list[Path]) -> RunDeta
         log_paths=paths,
         usage=[],
         failed_rows=[],
+        has_shell=has_shell(session, row, None),
         page=_page(session, row),
     )
 

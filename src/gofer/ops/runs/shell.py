@@ -9,19 +9,35 @@ from typing import TYPE_CHECKING
 from gofer.backends import registry
 from gofer.backends.base import RunRef
 from gofer.core.states import State
-from gofer.errors import CheckFailed, UsageError
+from gofer.errors import CheckFailed, GoferError, UsageError
 from gofer.ops.runs.observe import PatientRefresh
 from gofer.ops.runs.run_records import RunRecords
+from gofer.ops.submission.ledger_rows import is_adopted
 from gofer.ops.submission.send import is_here
 from gofer.text import count_runs
 
 if TYPE_CHECKING:
+    from gofer.model.run import RunRecord
     from gofer.ops.session import Session
     from gofer.tracking.ledger import RunRow
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 2.0
 _PASSIVE = (State.CANCELLED.value, State.LOST.value)
 _INSIDE = (State.RUNNING.value, State.STARTING.value)
+
+
+def has_shell(session: Session, row: RunRow, record: RunRecord | None) -> bool:
+    """Whether a shell can be opened beside the run now, as far as gofer knows without asking its cluster.
+    True for a job that gofer did not start.
+    """
+    if row.state != State.RUNNING or row.kind == "group":
+        return False
+    if record is None or is_adopted(row) or record.job.shell:
+        return True
+    try:
+        return not session.backend_of(row).capabilities.shell_on_request
+    except GoferError:
+        return True
 
 
 def shell_words(

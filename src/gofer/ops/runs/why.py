@@ -22,6 +22,7 @@ from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import explain, find_first_failure, signal_of
 from gofer.ops.runs.node_reports import node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
+from gofer.ops.runs.shell import has_shell
 from gofer.ops.runs.wait_reason import WAITING, not_starting_for, waiting_for
 from gofer.ops.submission import gpu_oversight
 from gofer.ops.submission.ledger_rows import is_adopted
@@ -146,7 +147,10 @@ def why(session: Session, row: RunRow) -> Why:
     words = "; ".join(one for one in (words, cause.words if cause else "") if one) or None
     if child is not None:
         words = "; ".join(one for one in (words, explain_child(row, child)) if one)
-    steps = (*_against_waiting(waiting, child), *next_steps(row, failure, cause))
+    steps = (
+        *_against_waiting(waiting, child),
+        *next_steps(row, failure, cause, has_shell=has_shell(session, row, record)),
+    )
     is_unsaid = failure is None and not end and row.state == State.FAILED
     service_end = _service_tail(session, row) if is_unsaid else ()
     return Why(
@@ -219,7 +223,7 @@ def _why_group(session: Session, row: RunRow) -> Why:
     waiting = None if first is None else waiting_for(session, first, record)
     reasons = _count(session, rows, record, waiting)
     failed = next((one.example for one in reasons if one.state in _ENDED_BADLY), None)
-    steps = (*((f"gofer why {failed}",) if failed else ()), *next_steps(row, None))
+    steps = (*((f"gofer why {failed}",) if failed else ()), *next_steps(row, None, has_shell=False))
     return Why(row, None, elapsed_s(row), waiting, None, None, reasons, steps)
 
 
@@ -287,13 +291,15 @@ def _not_started(session: Session, row: RunRow, folder: RunFolder) -> Waiting | 
     return not_starting_for(session, row)
 
 
-def next_steps(row: RunRow, failure: FirstFailure | None, cause: Cause | None = None) -> tuple[str, ...]:
+def next_steps(
+    row: RunRow, failure: FirstFailure | None, cause: Cause | None = None, *, has_shell: bool
+) -> tuple[str, ...]:
     """Complete command lines that work as they are, the most likely first; none for a run that succeeded."""
     name = row.short_id
     if row.kind == "group":
         return _of_group(row)
     if row.state == State.RUNNING:
-        return (f"gofer logs -f {name}", f"gofer ssh {name}")
+        return (f"gofer logs -f {name}", *((f"gofer ssh {name}",) if has_shell else ()))
     if not row.is_final:
         return (f"gofer target show {quote_command([row.target])}", f"gofer abort {name}")
     if row.state == State.SUCCEEDED:

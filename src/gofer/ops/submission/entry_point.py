@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # A text with one of these is a line for a shell.
 _SHELL_SIGNS = "|&;<>$`*?\n"
+# Those of them that no program has in its name.
+_OPERATORS = "|&;<>`\n"
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 # Commands that only a shell has. Some of them are also programs on some machines, and are then started.
@@ -35,6 +37,11 @@ _BUILTIN_WORDS = """
     type typeset ulimit umask unalias unset wait
 """
 _BUILTINS = frozenset(_BUILTIN_WORDS.split())
+# POSIX lets a system have the other builtins as programs too.
+_NEVER_PROGRAMS = (
+    *(".", "builtin", "declare", "eval", "exec", "exit", "export", "let", "local", "popd", "pushd", "set"),
+    *("shopt", "source"),
+)
 # A mistyped program is compared with these and with the programs of the active environment: a name that is
 # near in all of /usr/bin is rarely the one that was meant.
 _COMMON = (
@@ -63,6 +70,8 @@ def check(session: Session, job: Job, *, folder: Path | None, local: bool) -> Jo
         return job
     if local:
         _check_program(job.command, base, here, session.environ)
+    else:
+        _check_first_word(job.command, here)
     script = script_of(job.command)
     if script is not None and not placeholders([script]):
         _check_script(script, base, job.code)
@@ -146,6 +155,17 @@ def _check_program(
             or did_you_mean(program, likely_programs(search, environ))
             or "is its environment active? A file of this folder is written `./NAME`",
         )
+
+
+def _check_first_word(command: tuple[str, ...], typed_in: Path) -> None:
+    """CheckFailed for a first word that no machine has as a program, since it is meant for a shell."""
+    program = command[0]
+    is_line = any(sign in program for sign in _OPERATORS) and not os.path.exists(typed_in / program)
+    if _ASSIGNMENT.fullmatch(program) or is_line or program in _NEVER_PROGRAMS:
+        what = f"there is no program `{program}`"
+        if program in _NEVER_PROGRAMS:
+            what = f"`{program}` is a shell builtin and not a program"
+        raise CheckFailed(what, hint=_other_form(command, typed_in))
 
 
 def _other_form(command: tuple[str, ...], here: Path) -> str | None:

@@ -44,6 +44,8 @@ def announce(session: Session, job: Job, backend: Backend, folder: Path, taken: 
     if file is not None:
         _check_wheels(job, taken)
         session.emit(Message(f"packages: {file}"))
+    elif job.packages == package_files.AUTO:
+        session.emit(Message("packages: none, since the code has no file that lists them"))
     elif wanted != package_files.AUTO:
         names = ", ".join(f"`{name}`" for name in package_files.file_names(wanted))
         raise CheckFailed(

@@ -10,7 +10,7 @@ from gofer.cli.options import Command, Flag, filter_option, offers, quiet_option
 from gofer.cli.output.screen import print_message, print_nothing
 from gofer.cli.run_choice import choose_runs
 from gofer.errors import UsageError
-from gofer.ops.files.extract import extract
+from gofer.ops.files.extract import extract, name_in_code
 from gofer.ops.messages import Message
 from gofer.ops.session import Session
 
@@ -40,6 +40,7 @@ def run(**given: Unpack[_Options]) -> int:
     folder = Path(word)
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
         rows = choose_runs(session, named, given["filters"], target=given["target"])
+        name_in_code(session, folder)
         failed = [
             one
             for row in rows

@@ -14,7 +14,7 @@ from gofer.cli.options import (
     run_argument,
     target_option,
 )
-from gofer.cli.output.describe import named
+from gofer.cli.output.describe import named, page_words
 from gofer.cli.output.done import record_done
 from gofer.cli.output.run_json import print_runs
 from gofer.cli.output.screen import is_declined, is_on_screen, print_message, print_nothing
@@ -77,7 +77,7 @@ def run(**given: Unpack[_Options]) -> int:
             words = f"resubmitted {one.old.short_id} as {new} to `{one.new.target}`; {difference(one)}"
             session.emit(Message(words))
             if one.new.kind == "run" and (page := page_of(session, one.new)):
-                session.emit(Message(f"its page: {page}"))
+                session.emit(Message(page_words(one.new, page)))
             if given["continues"]:
                 session.emit(Message(continuation(one)))
         if given["as_json"]:

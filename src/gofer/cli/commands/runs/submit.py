@@ -10,7 +10,7 @@ import click
 
 from gofer.cli.interactive import hold
 from gofer.cli.options import Command, Flag, Option, json_option, offers, quiet_option, target_option
-from gofer.cli.output.describe import named
+from gofer.cli.output.describe import named, page_words
 from gofer.cli.output.done import record_done, write_result
 from gofer.cli.output.follow import follow_to_end, wait_to_end
 from gofer.cli.output.run_json import print_run
@@ -61,7 +61,7 @@ def _after(session: Session, row: RunRow, given: SubmitOptions) -> int:
         write_result(row.id + "\n")
     session.emit(Message(f"submitted {named(row)} to `{row.target}`; `gofer q {row.short_id}` shows it"))
     if row.kind == "run" and (page := page_of(session, row)):
-        session.emit(Message(f"its page: {page}"))
+        session.emit(Message(page_words(row, page)))
     if not given["stdin"]:
         say_unread(session)
     status = 0
