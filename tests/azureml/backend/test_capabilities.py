@@ -155,11 +155,11 @@ def test_a_warning_about_another_project_names_the_target_and_the_project(
     azure.wait(run, "Running")
     elsewhere = home.root / "else where"
     elsewhere.mkdir()
-    without = {"DUMMY_KEY": ""}
+    key = home.environ.pop("DUMMY_KEY")
 
     def talk(folder: Path) -> str:
         """What `list` says; a busy machine may need longer than `list` waits."""
-        said = home.gofer("list", "runs", cwd=folder, env=without).err
+        said = home.gofer("list", "runs", cwd=folder).err
         return "" if "did not answer within" in said else said
 
     there = until(lambda: talk(elsewhere), "an answer")
@@ -167,6 +167,7 @@ def test_a_warning_about_another_project_names_the_target_and_the_project(
     assert f"hint: in `{home.folder}`, `gofer config check` lists every error of the settings" in there
     here = until(lambda: talk(home.folder), "an answer")
     assert "warning: `aml` cannot be asked: " in here and "hint: `gofer config check`" in here
+    home.environ["DUMMY_KEY"] = key
     home.gofer("abort", "-Q", "--grace", "0s", run)
 
 
