@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from simulators.azure.aks.clusters import ManagedClusters
 from simulators.azure.assets import Assets
 from simulators.azure.attempt import SimulatedAttemptContext
 from simulators.azure.clock import Clock
@@ -40,6 +41,7 @@ class Admin:
     faults: Faults
     request_log: RequestLog
     clock: Clock
+    clusters: ManagedClusters
     token: str
 
     def routes(self) -> list[Route]:
@@ -59,6 +61,7 @@ class Admin:
             "POST /_sim/computes": self._compute,
             "POST /_sim/containers": self._container,
             "POST /_sim/virtualclusters": self._cluster,
+            "POST /_sim/aks": self.clusters.configure,
             "POST /_sim/jobs": self._add_jobs,
             "GET /_sim/jobs": self._jobs,
             "GET /_sim/jobs/{name}": self._job,

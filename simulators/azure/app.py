@@ -13,6 +13,10 @@ from pathlib import Path
 
 from simulators.azure import tenants, versions
 from simulators.azure.admin import Admin
+from simulators.azure.aks.api_server import ApiServer
+from simulators.azure.aks.clusters import ManagedClusters
+from simulators.azure.aks.operations import Operations
+from simulators.azure.aks.resource_groups import ResourceGroups
 from simulators.azure.assets import Assets
 from simulators.azure.attempt import Habits, SimulatedAttemptContext
 from simulators.azure.certificates import Certificates
@@ -66,6 +70,7 @@ class Simulator:
         self._documents = setting.documents
         self._secret, self._gate = setting.identity_secret, setting.gate
         self.scheduler = Scheduler(setting)
+        self._operations = Operations(setting.documents, self.clock)
         self._routes = Routes(self._table(setting, options.page, options.blobs))
         self._audiences = {self.base, *ARM_AUDIENCES}
 
@@ -90,7 +95,11 @@ class Simulator:
         for workspace in documents.all("workspace"):
             assets.add_default_resources(workspace["id"])
         jobs = JobRoutes(self.jobs, documents, self.scheduler, self.clock, page)
-        turned = (self.tokens, self.faults, self.request_log, self.clock, self.admin_token)
+        groups = ResourceGroups(documents, self._operations)
+        api_server = ApiServer(documents, self.tokens, self.clock)
+        authority = setting.storage.authority
+        clusters = ManagedClusters(documents, self._operations, groups, api_server, Path(authority))
+        turned = (self.tokens, self.faults, self.request_log, self.clock, clusters, self.admin_token)
         parts = [
             identity.routes(),
             SimulatedCloud(documents, blobs).routes(),
@@ -98,12 +107,17 @@ class Simulator:
             ComputeRoutes(documents, self.jobs).routes(),
             assets.routes(),
             History(self.jobs, documents, storage, jobs.find, page).routes(),
+            groups.routes(),
+            clusters.routes(),
+            api_server.routes(),
+            self._operations.routes(),
             Admin(setting, self.scheduler, assets, identity, *turned).routes(),
         ]
         return [route for part in parts for route in part]
 
     def start(self) -> None:
         self.scheduler.start()
+        self._operations.start()
         self._server.start()
         self._plain.start()
 
@@ -113,6 +127,7 @@ class Simulator:
         What they were doing stays written as it was, so that the next simulator takes them up.
         """
         self.scheduler.stop()
+        self._operations.stop()
         self._gate.shut()
         end_all(self._secret)
 

@@ -25,8 +25,6 @@ class SimulatedCloud:
             Route("GET", "/tenants", self._tenants),
             Route("GET", "/subscriptions", self._subscriptions),
             Route("GET", SUBSCRIPTION, self._subscription),
-            Route("GET", SUBSCRIPTION + "/resourceGroups", self._groups),
-            Route("GET", SUBSCRIPTION + "/resourceGroups/{group}", self._group),
             Route("GET", "/discovery", self._services, open=True),
             Route("GET", "/discovery/workspaces/{guid}", self._services, open=True),
             Route("GET", "/discovery/v1.0" + WORKSPACE, self._services, open=True),
@@ -72,21 +70,6 @@ class SimulatedCloud:
             for one in self._documents.all("workspace") + self._documents.all("virtualcluster")
         ]
         return list(dict.fromkeys(found))
-
-    def _groups(self, request: SimulatedRequest) -> SimulatedResponse:
-        start = f"/subscriptions/{request.parts['sub']}/"
-        names = [one["id"].split("/")[4] for one in self._documents.all("workspace", start)]
-        made = [
-            {"id": f"{start}resourceGroups/{name}", "name": name, "location": "eastus"}
-            for name in dict.fromkeys(names)
-        ]
-        return SimulatedResponse(body={"value": made})
-
-    def _group(self, request: SimulatedRequest) -> SimulatedResponse:
-        path = f"/subscriptions/{request.parts['sub']}/resourceGroups/{request.parts['group']}"
-        if not self._documents.all("workspace", path + "/"):
-            raise not_found("resource group", request.parts["group"])
-        return SimulatedResponse(body={"id": path, "name": request.parts["group"], "location": "eastus"})
 
     def _services(self, request: SimulatedRequest) -> SimulatedResponse:
         return SimulatedResponse(body=dict.fromkeys(_SERVICES, request.base))

@@ -41,6 +41,11 @@ class Documents:
             self._file.execute("delete from documents where kind = ? and key = ?", (kind, key.lower()))
             return self._kinds.get(kind, {}).pop(key.lower(), None) is not None
 
+    def keys(self, kind: str, under: str) -> list[str]:
+        """The keys that begin with `under`."""
+        with self._lock:
+            return [key for key in self._kinds.get(kind, {}) if key.startswith(under.lower())]
+
     def all(self, kind: str, under: str = "") -> list[Json]:
         """Oldest first; only those whose key begins with `under`."""
         with self._lock:

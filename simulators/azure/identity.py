@@ -124,7 +124,8 @@ class LoginService:
 
     def _grant(self, form: Json, who: str, *, refresh: bool) -> SimulatedResponse:
         scopes = str(form.get("scope") or form.get("resource") or "").split()
-        whole = [scope for scope in scopes if "://" in scope]
+        # The name of an application may stand for its address.
+        whole = [scope for scope in scopes if "://" in scope or scope.endswith("/.default")]
         resource = (whole[0] if whole else "https://management.azure.com").removesuffix("/.default")
         token, ends = self._tokens.mint(resource, who, tenant=str(form["tenant"]))
         left = int(self._tokens.lifetime_s)

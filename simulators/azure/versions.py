@@ -14,10 +14,15 @@ _MACHINE_LEARNING = (
 )
 # By a part of the route; the first that fits counts.
 _KNOWN = {
+    "Microsoft.ContainerService/locations": ("2016-03-30",),
+    "/managedClusters": ("2024-09-01", "2025-05-01", "2026-08-01"),
+    "Microsoft.Compute/skus": ("2021-07-01",),
+    "/usages": ("2024-07-01", "2026-04-01"),
     "/virtualClusters": ("2021-03-01-preview",),
     "/instancetypeseries": ("2021-03-01-preview",),
     "/workspaces": _MACHINE_LEARNING,
-    "/resourceGroups": ("2020-06-01", "2021-04-01", "2022-09-01"),
+    "/resourceGroups": ("2020-06-01", "2021-04-01", "2022-09-01", "2025-04-01"),
+    "/operationresults": ("2020-06-01", "2021-04-01", "2022-09-01", "2025-04-01"),
     "/subscriptions": ("2016-06-01", "2020-01-01", "2022-12-01"),
     "/tenants": ("2016-06-01", "2020-01-01", "2022-12-01"),
     "/metadata/endpoints": ("2019-05-01", "2022-09-01"),
