@@ -17,10 +17,17 @@ from urllib.parse import quote, urlencode, urlsplit
 from gofer._version import __version__
 from gofer.core.json_text import parse_json
 from gofer.errors import Unreachable
+from gofer.objects.retry_policy import retry_after_s
 from gofer.transport.activity import activity
 from gofer.transport.azure.cloud import Cloud
 from gofer.transport.azure.credential import AzureCredential
-from gofer.transport.azure.problems import ResourceNotFound, from_answer, not_installed
+from gofer.transport.azure.problems import (
+    ResourceNotFound,
+    from_answer,
+    innermost,
+    not_installed,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from azure.core.pipeline import Pipeline
@@ -40,6 +47,26 @@ class ServicePatience(NamedTuple):
     most_s: float = 20.0
     longest_after_s: float = 60.0
     silence_s: float = 60.0
+
+
+class AcceptedChange(NamedTuple):
+    """The answer to a change that may take long. `operation` is the URL of its state; empty when the change
+    is complete. `is_new` says that the service made a resource.
+    """
+
+    document: Json
+    operation: str
+    retry_after_s: float
+    is_new: bool
+
+
+class OperationState(NamedTuple):
+    """What the service says of a long operation. `status` is InProgress, Succeeded, Failed or Canceled."""
+
+    status: str
+    code: str = ""
+    message: str = ""
+    retry_after_s: float = 0.0
 
 
 class Arm:
@@ -85,6 +112,45 @@ class Arm:
         """Run an action that may be run twice; return its answer."""
         return self._call("POST", self._url(path, api, query), body)
 
+    def change(
+        self,
+        method: str,
+        path: str,
+        api: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AcceptedChange:
+        """Ask for a change that may take long, by PUT, POST or DELETE, and return at once.
+
+        RequestRejected when the service refuses; its `status` is 409 while another change is in progress, and
+        412 when the condition in `headers` does not hold.
+        """
+        answer, document = self._answer(method, self._url(path, api, {}), body, headers)
+        operation = answer.headers.get("azure-asyncoperation") or ""
+        if not operation and answer.status_code == 202:
+            operation = answer.headers.get("location") or ""
+        return AcceptedChange(
+            document, operation, _seconds(answer.headers.get("retry-after")), answer.status_code == 201
+        )
+
+    def operation(self, url: str) -> OperationState:
+        """The state of a long operation by the URL that `change` returned. Succeeded for one that the service
+        has forgotten: the caller then reads the resource.
+        """
+        # The request carries the token, so it goes to no other host.
+        if urlsplit(url)[:2] != urlsplit(self.cloud.arm)[:2]:
+            raise Unreachable(f"the operation {urlsplit(url).path} is on another host than {self.cloud.arm}")
+        try:
+            answer, document = self._answer("GET", url)
+        except ResourceNotFound:
+            return OperationState("Succeeded")
+        after_s = _seconds(answer.headers.get("retry-after"))
+        # A state by `Location` has no body: 202 means that the operation is in progress.
+        status = str(document.get("status") or ("InProgress" if answer.status_code == 202 else "Succeeded"))
+        found = document.get("error")
+        error: Json = found if isinstance(found, dict) else {}
+        return OperationState(status, innermost(error), one_line(error.get("message") or ""), after_s)
+
     def pages(self, path: str, api: str = "", *, method: str = "GET", **query: str) -> Iterator[list[Json]]:
         """The pages of a listing. A page is fetched only when the caller asks for it."""
         url = self._url(path, api, query)
@@ -116,6 +182,15 @@ class Arm:
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
+        return self._answer(method, url, body, headers)[1]
+
+    def _answer(
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[Any, Json]:
         answer = self._send(method, url, body, headers)
         if answer.status_code == 401:
             # The token may have been revoked, or this machine's clock may have been wrong: try once with a
@@ -130,12 +205,12 @@ class Arm:
             raise from_answer(what, answer.status_code, answer.headers, data, profile)
         # Some requests, such as a cancel, are answered without a body.
         if not data.strip():
-            return {}
+            return answer, {}
         try:
             found = parse_json(data)
         except ValueError:
             raise Unreachable(f"{_named(method, url)}: the answer is incomplete, or not JSON") from None
-        return found if isinstance(found, dict) else {"value": found}
+        return answer, found if isinstance(found, dict) else {"value": found}
 
     def _send(
         self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
@@ -193,6 +268,10 @@ def _logger() -> logging.Logger:
 
 
 _ALL_METHODS = frozenset({"GET", "HEAD", "PUT", "POST", "DELETE"})
+
+
+def _seconds(header: str | None) -> float:
+    return retry_after_s({"retry-after": header or ""}) or 0.0
 
 
 def _named(method: str, url: str) -> str:

@@ -21,6 +21,8 @@ _ROLES = (
     ("virtualClusters", "a role that may submit to the virtual cluster"),
     ("/computes/", "AzureML Compute Operator"),
     ("MachineLearningServices", "AzureML Data Scientist"),
+    ("Microsoft.ContainerService", "Azure Kubernetes Service Contributor Role"),
+    ("Microsoft.Resources", "Contributor"),
     ("Microsoft.Storage", "Storage Blob Data Contributor"),
     ("", "Reader"),
 )

@@ -70,9 +70,15 @@ class KubeSigner(Signer):
         return request.target, {**request.headers, **more}
 
     def renew(self) -> bool:
-        """Ask the program, or read the token file, again; False for a credential of the kubeconfig itself."""
+        """Ask the login or the program, or read the token file, again; False for a credential of the
+        kubeconfig itself.
+        """
         user = self._context.user
         with self._lock:
+            if user.fetch_token is not None:
+                self._credential = Credential(user.fetch_token(True))
+                self._token_read_at = time.monotonic()
+                return True
             if user.plugin is not None:
                 self._credential = self._from_plugin(user.plugin, is_refused=True)
                 return True
@@ -104,20 +110,23 @@ class KubeSigner(Signer):
         return ""
 
     def _token(self) -> str:
-        """The token of the kubeconfig or its token file. A cluster changes the token of a pod every hour."""
+        """The token of the kubeconfig, of its token file or of gofer's own login. A cluster changes the token
+        of a pod every hour.
+        """
         user = self._context.user
-        if not user.token_file:
+        if not user.token_file and user.fetch_token is None:
             return user.token
         with self._lock:
             now = time.monotonic()
             if self._credential is None or now - self._token_read_at > _TOKEN_FILE_S:
-                self._credential = Credential(_read_token(user.token_file))
+                fetch = user.fetch_token
+                self._credential = Credential(fetch(False) if fetch else _read_token(user.token_file))
                 self._token_read_at = now
             return self._credential.token
 
     def _plugin_credential(self) -> Credential | None:
         plugin = self._context.user.plugin
-        if plugin is None:
+        if plugin is None or self._context.user.fetch_token is not None:
             return None
         with self._lock:
             if self._credential is None or not self._credential.is_good:

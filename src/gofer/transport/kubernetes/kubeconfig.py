@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,11 +50,15 @@ class KubeCluster(NamedTuple):
     proxy_url: str = ""
 
 
+FetchToken = Callable[[bool], str]
+
+
 class KubeUser(NamedTuple):
     """The user of a context. A token file is read again when it changes.
 
     `certificate` and `key` are PEM text. `impersonation` are headers that make the request in the name of
-    somebody else.
+    somebody else. `fetch_token` is a login of gofer, and wins over everything else; its argument says that
+    the token before was refused.
     """
 
     token: str = ""
@@ -65,6 +69,7 @@ class KubeUser(NamedTuple):
     password: str = ""
     impersonation: tuple[tuple[str, str], ...] = ()
     plugin: ExecPlugin | None = None
+    fetch_token: FetchToken | None = None
 
     def __repr__(self) -> str:
         return "KubeUser(…)"  # a traceback shows no secret
@@ -85,7 +90,7 @@ def load(*, context: str = "", file: str = "", environ: Mapping[str, str] = os.e
     Raises CheckFailed for a file that cannot be used, UnknownName for a context that no file has.
     """
     paths = _paths(file, environ)
-    config = _merged([path for path in paths if path.exists()])
+    config = _merged([(path, _document(path)) for path in paths if path.exists()])
     if not config.files:
         if not context and (inside := _in_cluster(environ)) is not None:
             return inside
@@ -107,8 +112,19 @@ def list_contexts(*, file: str = "", environ: Mapping[str, str] = os.environ) ->
 
     Raises CheckFailed for a file that cannot be used.
     """
-    config = _merged([path for path in _paths(file, environ) if path.exists()])
+    config = _merged([(path, _document(path)) for path in _paths(file, environ) if path.exists()])
     return list(config.contexts), config.current
+
+
+def parse(text: bytes, where: Path) -> KubeContext:
+    """The current context of one kubeconfig; CheckFailed when it has none or cannot be used.
+
+    `where` is the place that messages name, and the folder that paths in the text are relative to.
+    """
+    config = _merged([(where, _mapping(_parsed(text, where), where))])
+    if not config.current:
+        raise CheckFailed(f"{where} has no current context", hint="`kubectl config view` shows a valid one")
+    return _context(config, config.current)
 
 
 class _Config(NamedTuple):
@@ -130,11 +146,10 @@ def _paths(file: str, environ: Mapping[str, str]) -> list[Path]:
     ]
 
 
-def _merged(paths: Sequence[Path]) -> _Config:
-    found = _Config(list(paths), "", {}, {}, {})
+def _merged(documents: Sequence[tuple[Path, dict[str, Any]]]) -> _Config:
+    found = _Config([path for path, _ in documents], "", {}, {}, {})
     current = ""
-    for path in paths:
-        document = _document(path)
+    for path, document in documents:
         current = current or _text(document.get("current-context"))
         for kind, into in (("cluster", found.clusters), ("user", found.users), ("context", found.contexts)):
             for entry in _entries(document, f"{kind}s", path):
@@ -144,13 +159,19 @@ def _merged(paths: Sequence[Path]) -> _Config:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.load(path.read_bytes(), Loader=_LOADER)
+        text = path.read_bytes()
     except OSError as error:
         raise CheckFailed(f"cannot read {path}: {error.strerror}", hint="correct its permissions") from error
+    return _mapping(_parsed(text, path), path)
+
+
+def _parsed(text: bytes, path: Path) -> object:
+    try:
+        found: object = yaml.load(text, Loader=_LOADER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         problem = str(error).splitlines()[0]
         raise CheckFailed(f"{path} is not valid YAML: {problem}", hint="`kubectl config view`") from error
-    return _mapping(document, path)
+    return found
 
 
 def _entries(document: Mapping[str, Any], key: str, path: Path) -> list[dict[str, Any]]:
