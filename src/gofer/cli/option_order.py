@@ -15,11 +15,13 @@ from gofer.text import did_you_mean, quote_command
 _FLAGS = """
     --all --browse --built --changed --checksum --code --continue --create --debug --delete --device-code
     --dry-run --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --no-try
-    --pack --project --push --quiet --recursive --reverse --rows --runs --same-code --server
-    --service-principal --single --stdin --version --wait --watch --with-git --yes -Q -h -r -w -y
+    --no-wait --pack --project --push --quiet --recursive --reverse --rows --runs --same-code --server
+    --service-principal --single --spot --stdin --version --wait --watch --with-git --yes -Q -h -r -w -y
 """
 _VALUED = """
     --accelerator --after --array --as --attempt --cloud --code --code-folder --color --columns --cpus
+    --dns-prefix --kubernetes-version --location --pool --resource-group --subscription-id --system-vm-size
+    --taint --vm-size
     --each --env --exclude --experiment --expires --export --filter --from --gpu-type --gpus --grace
     --grep --group --host --include --installer --job --jobs --keep --kind --last --launcher --lines --max
     --memory --name --node --nodes --older-than --out --outputs --packages --priority --procs --profile

@@ -42,6 +42,7 @@ VERB_GROUPS: dict[str, Table] = {
     },
     "Clusters": {
         "target": ("", "Show, add and remove the targets that commands can run on", ()),
+        "cluster": ("", "Make, show, scale and remove Kubernetes clusters in Azure", ()),
         "image": ("", "Show container images, and prepare them for Singularity", ()),
         "login": ("clusters.login", "Log in on the machines of a target, or sign in to Azure", ()),
         "logout": ("clusters.logout", "Close the connections of a target, or sign out of Azure", ()),
@@ -95,6 +96,12 @@ NOUNS: dict[str, Table] = {
         "add": ("clusters.target_add:add_command", "Add a target: visit its cluster and write it", ()),
         "rm": ("clusters.target_add:rm_command", "Remove a target", ()),
     },
+    "cluster": {
+        "create": ("clusters.cluster:create_command", "Make a cluster with a pool of GPU nodes", ()),
+        "show": ("clusters.cluster:show_command", "Show a cluster, and what Azure works on", ()),
+        "scale": ("clusters.cluster:scale_command", "Change the number of nodes of a pool", ()),
+        "delete": ("clusters.cluster:delete_command", "Remove a cluster that gofer made", ()),
+    },
     "store": {
         "list": ("data.store:list_command", "List the stores", ()),
         "show": ("data.store:show_command", "Show one store and the kind of its credential", ()),
@@ -134,6 +141,7 @@ DEFAULT_NOUNS = {
     "list": "runs",
     "config": "show",
     "target": "list",
+    "cluster": "show",
     "store": "list",
     "secret": "list",
     "image": "list",

@@ -29,7 +29,7 @@ _OLD_WORDS = (
 # Options that take a value and have no default: without them nothing is added, renamed, or left out.
 _NO_DEFAULT = """
     --after --array --each --env --exclude --experiment --export --filter --group --include --job --outputs
-    --remove --setup --status --tag --user --wheels
+    --location --remove --setup --status --tag --taint --user --wheels --yes
 """
 # Without `--target` these commands look at all runs, or at the profile in use.
 _ANY_TARGET = (

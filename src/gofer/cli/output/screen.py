@@ -100,6 +100,13 @@ def confirmation_prompt() -> Callable[[str], bool] | None:
     return _agreed if _is_on_terminal() else None
 
 
+def answer_prompt() -> Callable[[str], str] | None:
+    """A function that shows a prompt on the terminal and returns what the person types; None without a
+    terminal.
+    """
+    return (lambda prompt: _answer(prompt).strip()) if _is_on_terminal() else None
+
+
 def is_declined(question: str) -> bool:
     """Whether the person says no to a question on the terminal; Enter means yes. False without a terminal."""
     if not _is_on_terminal():

@@ -1,0 +1,1 @@
+"""Clusters of Azure Kubernetes Service that gofer makes, shows, scales and removes."""
