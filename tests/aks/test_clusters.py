@@ -13,6 +13,8 @@ from aks.aks_home import AksHome
 from home import until
 from services.aks_sdk import resources
 
+from simulators.azure.resources import SUBSCRIPTION
+
 pytestmark = [pytest.mark.net, pytest.mark.xdist_group("aks")]
 
 
@@ -214,6 +216,15 @@ def test_the_name_is_asked_for_on_a_terminal(home: AksHome, typed: str, status: 
     os.close(leader)
     assert done.returncode == status
     assert (home.arm() is None) == (status == 0)
+
+
+def test_the_cluster_of_a_target_needs_no_name(home: AksHome) -> None:
+    aks = f"{{subscription_id: {SUBSCRIPTION}, resource_group: {home.group}, cluster: pet, pool: work}}"
+    home.configure(f"targets:\n  away: {{kind: kubernetes, aks: {aks}, store: default}}\n")
+    home.gofer("cluster", "create", "-t", "away", "--location", "eastus")
+    assert home.arm("pet", "/agentPools/work") is not None
+    home.gofer("cluster", "scale", "-t", "away", "2")
+    assert home.show("away")["pools"][1]["nodes"] == 2
 
 
 def test_a_cluster_that_nothing_says_where_it_is(home: AksHome) -> None:

@@ -223,7 +223,7 @@ def test_a_dropped_answer_hides_that_the_cluster_is_being_made(azure: Azure) -> 
 
 
 def test_operations_go_on_after_the_simulator_was_killed(azure: Azure, sdk: ContainerServiceClient) -> None:
-    quick(azure, **{"create-cluster": 1.5})
+    quick(azure, **{"create-cluster": 6.0})
     azure.ask("PUT", path("survivor"), cluster(("gpu", 1)).as_dict())
     azure.kill()
     azure.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gofer.config.redact import remember
 from gofer.core import files, private_folder
-from gofer.errors import CheckFailed, UnknownName
+from gofer.errors import CheckFailed, CredentialError, UnknownName, Unreachable
 from gofer.transport.azure.credential import AzureCredential
 from gofer.transport.azure.managed_cluster import ClusterName, ClusterService, connect
 from gofer.transport.azure.problems import RequestRejected, ResourceNotFound
@@ -23,22 +23,30 @@ from gofer.transport.kubernetes.kubeconfig import FetchToken, KubeContext, parse
 TOKEN_SCOPE = "6dae42f8-4368-4678-94ff-3960e28e3630/.default"
 # A cluster that is made again under its name has another address and other certificates.
 _FRESH_S = 3600.0
+_OLDEST_S = 30 * 86400.0
 
 
 def kubeconfig_of(cluster: ClusterName, environ: Mapping[str, str], queue_home: str) -> KubeContext:
     """The context of an AKS cluster. Blocking.
 
-    `environ` selects the Azure login. The kubeconfig is kept in `queue_home` for an hour, in a file that only
-    this user can read; nothing is fetched then. UnknownName without such a cluster, CheckFailed while it is
-    being made.
+    `environ` selects the Azure login. The kubeconfig is kept in `queue_home`, in a file that only this user
+    can read: nothing is fetched for an hour, and an older one is used while Azure cannot be asked. UnknownName
+    without such a cluster, CheckFailed while it is being made.
     """
     path = kept_file(cluster, queue_home)
     arm = connect(environ, queue_home, remember)
-    text = _kept(path)
+    text = _kept(path, _FRESH_S)
     if text is None:
-        text = _fetch(ClusterService(arm), cluster)
-        private_folder.make(str(path.parent))
-        files.write_whole(str(path), text, mode=0o600)
+        try:
+            text = _fetch(ClusterService(arm), cluster)
+        except (CredentialError, Unreachable):
+            # Without a login or a network to Azure, the cluster itself may still answer.
+            text = _kept(path, _OLDEST_S)
+            if text is None:
+                raise
+        else:
+            private_folder.make(str(path.parent))
+            files.write_whole(str(path), text, mode=0o600)
     context = parse(text, path)
     for secret in (context.user.token, context.user.key, context.user.password):
         if secret:
@@ -60,10 +68,10 @@ def kept_file(cluster: ClusterName, queue_home: str) -> Path:
     return Path(queue_home) / "kubernetes" / f"aks-{mark}.yaml"
 
 
-def _kept(path: Path) -> bytes | None:
+def _kept(path: Path, oldest_s: float) -> bytes | None:
     try:
         # A time in the future, after a change of the clock, does not count as fresh.
-        is_fresh = 0 <= time.time() - os.stat(path).st_mtime < _FRESH_S
+        is_fresh = 0 <= time.time() - os.stat(path).st_mtime < oldest_s
         return path.read_bytes() if is_fresh else None
     except OSError:
         return None

@@ -7,9 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gofer.backends.kubernetes.aks import kubeconfig_of
 from gofer.backends.kubernetes.options import KubernetesOptions
 from gofer.backends.polling import Polling
 from gofer.backends.run_notes import KnownResources, RunNotes
+from gofer.transport.azure.managed_cluster import ClusterName
 from gofer.transport.kubernetes.client import KubeClient
 from gofer.transport.kubernetes.kubeconfig import load
 
@@ -32,6 +34,10 @@ class KubernetesConnection:
 
     @cached_property
     def cluster(self) -> KubeContext:
+        aks = self.options.aks
+        if aks is not None:
+            name = ClusterName(aks.subscription_id, aks.resource_group, aks.cluster)
+            return kubeconfig_of(name, self.context.login_environ(), self.context.queue_home)
         return load(context=self.options.context or "", file=self.options.kubeconfig or "")
 
     @cached_property
