@@ -30,8 +30,8 @@ def kubeconfig_of(cluster: ClusterName, environ: Mapping[str, str], queue_home: 
     """The context of an AKS cluster. Blocking.
 
     `environ` selects the Azure login. The kubeconfig is kept in `queue_home`, in a file that only this user
-    can read: nothing is fetched for an hour, and an older one is used while Azure cannot be asked. UnknownName
-    without such a cluster, CheckFailed while it is being made.
+    can read: nothing is fetched for an hour, and an older one is used while Azure cannot be asked.
+    UnknownName without such a cluster, CheckFailed while it is being made.
     """
     path = kept_file(cluster, queue_home)
     arm = connect(environ, queue_home, remember)
