@@ -137,6 +137,14 @@ def test_rows_are_identified_by_their_index() -> None:
     assert found.detail.endswith(f"~/.gofer/slurm/{NAME}/slurm-7_1.out")
 
 
+def test_a_job_that_was_cancelled_before_it_started_has_no_start() -> None:
+    jobs = [job("CANCELLED", row=0, start=160.0), job("CANCELLED", row=1)]
+    reading = SlurmStatus(ClusterAnswer(jobs=jobs), folder="f", patience_s=1.0, now=200.0)
+    found = reading.of([RunRef(f"{NAME}-{row}", NAME, row) for row in (0, 1)])
+    assert [found[f"{NAME}-{row}"].started_at for row in (0, 1)] == [None, 100.0]
+    assert {one.ended_at for one in found.values()} == {160.0}
+
+
 def test_a_run_that_was_never_sent_is_left_out() -> None:
     assert read(ClusterAnswer(gone={NAME: gone(job=None)})) is None
     assert read(ClusterAnswer()) is None

@@ -53,6 +53,23 @@ def test_abort_reaches_it(home: Home) -> None:
     assert home.wait(run_id)[0]["state"] == "cancelled"
 
 
+@pytest.mark.parametrize(
+    "words", [("q", "{short}"), ("list", "--everywhere"), ("ledger", "rebuild")], ids=str
+)
+def test_a_second_laptop_finds_the_runs_that_are_kept_on_the_machine(
+    home: Home, ssh_hosts: SshHosts, words: tuple[str, ...]
+) -> None:
+    """It has the same settings, and no store in common but that of the target."""
+    run = home.finish("sh", "-c", "exit 3")["id"]
+    other = Home(home.root / "another  läptop")
+    other.environ["PATH"] = home.environ["PATH"]
+    other.configure(ONE.replace("[hostb]", "[hosta, hostb]"))
+    other.gofer(*(word.format(short=run[-6:]) for word in words))
+    found = {one["id"]: one for one in json.loads(other.gofer("list", "runs", "--all", "--json").out)}
+    assert (found[run]["state"], found[run]["exit_code"]) == ("failed", 3)
+    assert "no run has the id or the name `aword`" in other.gofer("q", "aword", status=2).err
+
+
 def test_a_machine_that_is_down_is_reported_and_its_runs_are_not_lost(
     home: Home, ssh_hosts: SshHosts
 ) -> None:

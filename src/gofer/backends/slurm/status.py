@@ -108,6 +108,8 @@ class SlurmStatus:
     def _from_job(self, run_id: str, name: str, job: Job) -> Observation:
         meaning = meaning_of(job["state"])
         is_over = meaning.state.is_final
+        # Slurm gives a job that never started the time of its end as its start.
+        never_started = meaning.state == State.CANCELLED and job["start"] == job["end"]
         has_started = is_over or meaning.state in (State.RUNNING, State.STARTING, State.PAUSED)
         detail = meaning.words
         if meaning.state == State.QUEUED and job.get("reason") not in (None, "", "None"):
@@ -127,7 +129,7 @@ class SlurmStatus:
             reason=reason,
             detail=detail,
             exit_code=exit_code_of(job.get("exit")) if is_over else None,
-            started_at=job["start"] if has_started else None,
+            started_at=job["start"] if has_started and not never_started else None,
             ended_at=job["end"] if is_over else None,
             service_id=_job_id(job["job"], job["row"]),
         )

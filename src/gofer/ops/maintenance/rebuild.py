@@ -4,6 +4,7 @@ the runs of other machines to it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from gofer.backends import registry
 from gofer.core import private_folder
 from gofer.core import run_layout as names
 from gofer.core.states import State
 from gofer.errors import GoferError, LedgerCorrupt
-from gofer.model.ids import short_id, split_row
+from gofer.model.ids import ALPHABET, short_id, split_row
 from gofer.model.run import RunRecord
 from gofer.ops.messages import Message, Warning
 from gofer.ops.runs.run_folder import (
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from gofer.storage.base import Store
 
 
+# The beginning of an id, a short id, or a row of an array.
+_ID = re.compile(rf"r\d{{6}}-[0-9a-z-]*|[{ALPHABET}]{{4,6}}(-\d+)?")
 # How long a submission may take between its line in the ledger and its record in the store.
 _IN_FLIGHT_S = 3600.0
 
@@ -68,7 +72,8 @@ class RebuildScan(NamedTuple):
 
 
 def rebuild(session: Session) -> Rebuilt:
-    """Read the stores of the settings and of the old ledger, and replace the ledger in one step. Blocks.
+    """Read the stores of the settings, of their targets and of the old ledger, and replace the ledger in one
+    step. Blocks.
 
     A damaged ledger is set aside first. Lines whose store could not be read are kept, and so are lines that
     another command writes in the meantime. This does not use `session.ledger`, because opening a damaged
@@ -206,7 +211,7 @@ def _read_stores(session: Session, named: Sequence[str]) -> tuple[RebuildScan, l
     """What all stores hold, and the stores that could not be read. A run in two stores counts once."""
     rows: dict[str, RunRow] = {}
     found, unread = RebuildScan([], [], []), list[str]()
-    for name in [*session.settings.store_names, *named]:
+    for name in [*session.settings.store_names, *named, *_on_machines(session)]:
         try:
             store = session.runs_in(name)
             if store.url in found.urls:
@@ -324,11 +329,12 @@ def _alone(path: Path) -> Iterator[None]:
 def discover(session: Session, reference: str | None = None) -> int:
     """Add runs that are in a store but not in the ledger: all, or those that `reference` may mean.
 
-    Returns how many runs and groups were added. Warns about stores that cannot be read.
+    Returns how many runs and groups were added. Warns about stores that cannot be read. Stores that targets
+    have on machines of their own are read for a reference only if it can be an id.
     """
     word = None if reference is None else tidy(reference)
     added = 0
-    for store in _stores(session):
+    for store in _stores(session, on_machines=word is None or _ID.fullmatch(word) is not None):
         try:
             found = find_runs(store, _choice(session, word))
         except GoferError as error:
@@ -342,10 +348,13 @@ def discover(session: Session, reference: str | None = None) -> int:
     return added
 
 
-def _stores(session: Session) -> Iterator[Store]:
-    """Each store of the settings once. Warns about stores that cannot be opened."""
+def _stores(session: Session, *, on_machines: bool = True) -> Iterator[Store]:
+    """Each store of the settings once, and with `on_machines` those of targets on machines of their own.
+    Warns about stores that cannot be opened.
+    """
     seen = set()
-    for name in [*session.settings.store_names, *_imported(session)]:
+    machines = _on_machines(session) if on_machines else []
+    for name in [*session.settings.store_names, *_imported(session), *machines]:
         try:
             store = session.runs_in(name)
         except GoferError as error:
@@ -363,6 +372,20 @@ def _imported(session: Session) -> list[str]:
         with suppress(GoferError):
             found.append(session.settings.target(name).store)
     return [name for name in dict.fromkeys(found) if name not in session.settings.store_names]
+
+
+def _on_machines(session: Session) -> list[str]:
+    """The URLs of the stores of targets that are reached over SSH: such a store is on the machine. Targets
+    that cannot be read are skipped.
+    """
+    found = []
+    for name in session.settings.target_names:
+        with suppress(GoferError):
+            target = session.settings.target(name)
+            for machine in registry.capabilities_of(target).machines or ("",):
+                if registry.find(target.kind).login(target.options, machine) is not None:
+                    found.append(session.store_url_of(name, machine))
+    return list(dict.fromkeys(found))
 
 
 def _choice(session: Session, word: str | None) -> Callable[[list[str]], list[str]]:
