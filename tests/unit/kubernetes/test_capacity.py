@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from gofer.backends.kubernetes.capacity import (
     shape_of,
     tolerates,
 )
+from gofer.backends.kubernetes.node_room import trim_nodes
 from gofer.errors import CheckFailed
 from gofer.ops.runs.target_views import fact
 
@@ -229,3 +231,16 @@ def test_an_odd_node_is_down(odd: dict[str, Any]) -> None:
     found = nodes_of(Survey("runs", [odd], [odd]))
     assert found is not None and found[0].state == "down"
     assert find_misfit([odd], shape(1), 1) is not None
+
+
+def test_equal_nodes_are_kept_once_with_their_number() -> None:
+    nodes = [node(f"n{number}", labels={"kubernetes.io/hostname": f"n{number}"}) for number in range(1000)]
+    nodes.append(node("other", gpus=4))
+    kept = trim_nodes(nodes)
+    assert [count for _, count in kept] == [1000, 1]
+    assert len(json.dumps(kept)) < 1000
+    again = [one for one, count in kept for _ in range(count)]
+    for wanted, count in ((shape(8), 1000), (shape(8), 1001), (shape(4), 2001), (shape(4), 2002)):
+        assert find_misfit(again, wanted, count) == find_misfit(
+            [*nodes, node("other", gpus=4)], wanted, count
+        )

@@ -45,7 +45,8 @@ SAID = {
     ),
     "no-python": ("the image has no such program; set `python:` or `python_image:`", ""),
     "suspended": ("kubectl patch job suspended", ""),
-    "crashed": ("has not answered for", ""),
+    "crashed": ("has not answered for", NODES),
+    "crashed-safe": ("another pod comes only when the node is back or removed", NODES),
     "preempted": ("a pod of higher priority took its place", ""),
 }
 

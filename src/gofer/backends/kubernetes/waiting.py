@@ -14,7 +14,7 @@ from gofer.backends.kubernetes import kueue, scheduling
 from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts, moment, one_line
 from gofer.backends.kubernetes.start_troubles import USUAL_PATIENCE, Patience, explain_trouble, trouble_of
 from gofer.backends.kubernetes.states import observe
-from gofer.core.states import State
+from gofer.core.states import Reason, State
 from gofer.text import format_duration, quote_word
 
 Json = Mapping[str, Any]
@@ -55,7 +55,8 @@ def explain(facts: WaitFacts, *, now: float, patience: Patience = USUAL_PATIENCE
     if found is None and pod is not None and not _failed_to_start(job):
         found = _of_pod(pod, facts, events, now)
     if found is None:
-        return Waiting(seen.detail or "Kubernetes has not considered it yet")
+        helps = _nodes(facts.target) if seen.reason == Reason.NODE_FAILURE else ()
+        return Waiting(seen.detail or "Kubernetes has not considered it yet", next=helps)
     before = _before(seen.detail)
     return found._replace(why=f"{before}; {found.why}") if before else found
 
