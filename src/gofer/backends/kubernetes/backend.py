@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
-from gofer.backends.base import KeptPlace, LogService, Plan, RunRef
+from gofer.backends.base import KeptPlace, LogService, NodeFacts, Plan, RunRef, Waiting
 from gofer.backends.kind import BackendContext
-from gofer.backends.kubernetes import names
+from gofer.backends.kubernetes import capacity, manifest, names
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.backends.kubernetes.job_facts import JobFacts
+from gofer.backends.kubernetes.jobs import KubeJobs
+from gofer.backends.kubernetes.node_room import check_room
 from gofer.backends.kubernetes.options import KubernetesOptions, capabilities
 from gofer.backends.kubernetes.plan import KubernetesPlan, KubernetesPlanInput, make_plan, needs_of
 from gofer.backends.kubernetes.pod_check import check_pod, nodes_with_gpus
@@ -21,6 +24,8 @@ from gofer.backends.kubernetes.start_troubles import Patience
 from gofer.backends.kubernetes.status import JobQuestion, KubernetesStatus
 from gofer.backends.kubernetes.stop import Stopper
 from gofer.backends.kubernetes.submit import KubernetesSubmitter
+from gofer.backends.kubernetes.wait_query import read_wait_facts
+from gofer.backends.kubernetes.waiting import explain
 from gofer.backends.polling import Rows
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.core.secrets import run_secrets
@@ -45,11 +50,16 @@ class KubernetesBackend(KeepsSecretsHere):
         self._secrets_folder = self._connection.folder
 
     def lay_out(self, job: Job) -> Layout:
-        """The layout. CheckFailed when the namespace would refuse the pods of the job."""
+        """The layout. CheckFailed when the namespace would refuse the pods of the job, or when the cluster
+        can never hold them.
+        """
         layout = lay_out_on_nodes(job, gpus_per_node=self._options.gpus_per_node, target=self.target)
         needs = needs_of(job, layout, self._options)
         nodes = nodes_with_gpus(self._connection, job.resources.gpu_type, layout)
-        check_pod(self._connection, needs._replace(gpu_nodes=nodes))
+        needs = needs._replace(gpu_nodes=nodes)
+        check_pod(self._connection, needs)
+        pod = manifest.template("check", needs, self._options, agent=mark())
+        check_room(self._connection, pod["spec"], layout.nodes)
         return layout
 
     def prepare(self, record: RunRecord) -> KubernetesPlanInput:
@@ -113,6 +123,40 @@ class KubernetesBackend(KeepsSecretsHere):
 
     def log_service(self) -> LogService:
         return self._logs
+
+    # -- what the cluster can tell
+
+    def waiting(self, run: RunRef) -> Waiting | None:
+        name, connection = names.job_name(run), self._connection
+        facts = read_wait_facts(
+            connection.client, connection.namespace, name, row=run.row, target=self.target
+        )
+        patience = Patience(image_s=self._options.image_patience)
+        return None if facts is None else explain(facts, now=time.time(), patience=patience)
+
+    def describe(self) -> dict[str, object]:
+        connection = self._connection
+        where = {"server": connection.cluster.cluster.server, "namespace": connection.namespace}
+        return {**where, **capacity.describe(self._survey())}
+
+    def nodes(self) -> list[NodeFacts]:
+        """The nodes; CheckFailed without the right to list them."""
+        found = capacity.nodes_of(self._survey())
+        if found is None:
+            raise CheckFailed(
+                f"you may not list the nodes of the target `{self.target}`",
+                hint=f"`gofer doctor kubernetes {self.target}` prints the missing right",
+            )
+        return found
+
+    def _survey(self) -> capacity.Survey:
+        connection = self._connection
+        return capacity.Survey.read(
+            connection.client, connection.namespace, gpu_resource=self._options.gpu_resource
+        )
+
+    def job_service(self) -> KubeJobs:
+        return KubeJobs(self._connection.client, self._connection.namespace)
 
     def kept_places(self) -> list[KeptPlace]:
         return [KubernetesPlace(self._connection)]

@@ -12,17 +12,14 @@ from typing import Any
 
 import msgspec
 
+from gofer.backends.kubernetes import names
 from gofer.core.json_text import parse_json
 from gofer.errors import UsageError
 from gofer.text import parse_time
 
 Json = Mapping[str, Any]
 
-# The container of the run in each of its pods. Other containers are sidecars of the cluster or the person.
-CONTAINER = "gofer"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
-JOB_LABEL = "batch.kubernetes.io/job-name"
 # How many nodes must work before the run does, where that is fewer than the pods that are wanted.
 LEAST_NODES = "gofer.run/least-nodes"
 _MOST_WORDS = 400
@@ -155,7 +152,7 @@ def read_pod(pod: Json) -> PodFacts:
     return PodFacts(
         name=str(meta.get("name") or ""),
         phase=str(status.get("phase") or ""),
-        index=_index(labels.get(INDEX_LABEL)),
+        index=_index(labels.get(names.INDEX_LABEL)),
         node=node,
         created_at=moment(meta.get("creationTimestamp")) or 0.0,
         is_leaving="deletionTimestamp" in meta,
@@ -252,7 +249,7 @@ def _deciding_container(status: Json) -> Json:
         if failed or _part(state, "waiting").get("reason") not in (None, "PodInitializing"):
             return one if isinstance(one, Mapping) else {}
     found: Sequence[Json] = status.get("containerStatuses") or ()
-    named = [one for one in found if one.get("name") == CONTAINER]
+    named = [one for one in found if one.get("name") == names.CONTAINER]
     return next(iter(named or found), {})
 
 
@@ -285,6 +282,6 @@ def _silent_since(conditions: Mapping[str, Json], running: Json) -> float | None
 
 def _memory_limit(spec: Json) -> str:
     for one in spec.get("containers") or ():
-        if one.get("name") == CONTAINER:
+        if one.get("name") == names.CONTAINER:
             return str(_part(_part(one, "resources"), "limits").get("memory") or "")
     return ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.backends.base import JobFilter, ServiceJob
+from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.capacity import list_allowed, name_of, requests_of
 from gofer.backends.kubernetes.job_facts import QUEUE_LABEL, conditions_of, moment, one_line, read_job
 from gofer.backends.kubernetes.scheduling import name_resource
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-_GOFER = "gofer"
-_MANAGED_BY = "app.kubernetes.io/managed-by"
-_USER_LABEL = "gofer.run/user"
-_COMMAND_NOTE = "gofer.run/command"
 # Labels that Kubernetes and operators set for themselves.
 _NOT_TAGS = ("kubernetes.io/", "gofer.run/", "kueue.x-k8s.io/", "controller-uid", "job-name")
 # The operators whose jobs have Jobs or pods of their own: these are parts, and not listed beside their whole.
@@ -85,14 +82,14 @@ class KubeJobs:
         """The job of that name; None when the namespace has none."""
         kind, _, plain = name.rpartition("/")
         if not kind:
-            found = self._get(f"/apis/batch/v1/namespaces/{self._namespace}/jobs/{plain}")
+            found = self._get(names.jobs_path(self._namespace, plain))
             return None if found is None else read_plain_job(found, now=time.time())
         operator = next((one for one in OPERATORS if one.kind.lower() == kind.lower()), None)
         found = None if operator is None else self._get(f"{self._path(operator)}/{plain}")
         return None if found is None or operator is None else read_foreign_job(found, operator)
 
     def _plain_jobs(self) -> Iterator[Json]:
-        path = f"/apis/batch/v1/namespaces/{self._namespace}/jobs"
+        path = names.jobs_path(self._namespace)
         found = list_allowed(self._client, path)
         yield from self._client.get(path)["items"] if found is None else found
 
@@ -171,13 +168,13 @@ def read_foreign_job(job: Json, operator: Operator) -> ServiceJob:
 def _common(job: Json, name: str, parts: Sequence[_Part]) -> ServiceJob:
     meta = job.get("metadata") or {}
     labels, notes = meta.get("labels") or {}, meta.get("annotations") or {}
-    is_ours = labels.get(_MANAGED_BY) == _GOFER
+    is_ours = labels.get(names.MANAGED_BY) == names.GOFER
     return ServiceJob(
         name=name,
         state=State.UNKNOWN,
         status="",
-        user=str(labels.get(_USER_LABEL) or ""),
-        command=str((is_ours and notes.get(_COMMAND_NOTE)) or _command(parts)),
+        user=str(labels.get(names.USER_LABEL) or ""),
+        command=str((is_ours and notes.get(names.COMMAND_NOTE)) or _command(parts)),
         nodes=max(sum(part.pods for part in parts), 1),
         gpus=round(sum(part.pods * _gpus(part.spec) for part in parts)),
         compute=str(labels.get(QUEUE_LABEL) or ""),

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gofer.backends.kind import BackendContext, Kind
+from gofer.backends.kind import BackendContext, CheckContext, Kind, KindChecks
 from gofer.backends.kubernetes.options import KubernetesOptions, capabilities
 from gofer.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from gofer.backends.kubernetes.backend import KubernetesBackend
+    from gofer.backends.target_setup import Setup
+    from gofer.config.targets import Target
+    from gofer.model.checks import Check
 
 
 def make(options: KubernetesOptions, context: BackendContext) -> KubernetesBackend:
@@ -36,4 +41,24 @@ def make(options: KubernetesOptions, context: BackendContext) -> KubernetesBacke
     return KubernetesBackend(msgspec.structs.replace(options, image=context.image or options.image), context)
 
 
-KIND = Kind(KubernetesOptions, make, capabilities=capabilities, has_jobs=False)
+def _checks(targets: Sequence[Target], context: CheckContext) -> Iterator[Check]:
+    from gofer.backends.kubernetes.checks import kubernetes_checks  # most commands check nothing
+
+    return kubernetes_checks(targets, context)
+
+
+def _set_up(name: str, context: CheckContext) -> Setup:
+    from gofer.backends.kubernetes.set_up import set_up  # most commands add no target
+
+    return set_up(name, context)
+
+
+KIND = Kind(
+    KubernetesOptions,
+    make,
+    capabilities=capabilities,
+    has_jobs=False,
+    # Pods reach stores of several kinds, so all stores of the targets are checked.
+    checks=KindChecks("kubernetes", _checks, ""),
+    set_up=_set_up,
+)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gofer.backends.kubernetes import kueue
+from gofer.backends.kubernetes import kueue, names
 from gofer.backends.kubernetes.capacity import explain_taints, list_allowed, name_of
-from gofer.backends.kubernetes.job_facts import JOB_LABEL, JobFacts, PodFacts, read_job
+from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts, read_job, read_pod
 from gofer.backends.kubernetes.scheduling import kinds_of
 from gofer.backends.kubernetes.waiting import WaitFacts, waiting_pod
 from gofer.transport.kubernetes.client import KubeApiError
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 Json = Mapping[str, Any]
 
 
-def read_wait_facts(client: KubeClient, namespace: str, name: str, *, target: str) -> WaitFacts | None:
-    """What the cluster says of the Job `name`, in three to six requests; None when it has no such Job.
+def read_wait_facts(
+    client: KubeClient, namespace: str, name: str, *, row: int | None = None, target: str
+) -> WaitFacts | None:
+    """What the cluster says of the Job `name`, or of one row of it; None when it has no such Job.
 
-    What the credential may not read is left out. Errors are those of the client.
+    Asks three to six times. What the credential may not read is left out. Errors are those of the client.
     """
     try:
         job = client.get(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}")
@@ -30,8 +32,10 @@ def read_wait_facts(client: KubeClient, namespace: str, name: str, *, target: st
             return None
         raise
     pods = list_allowed(
-        client, f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": f"{JOB_LABEL}={name}"}
+        client, f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": f"{names.JOB_NAME_LABEL}={name}"}
     )
+    if row is not None:
+        pods = [one for one in pods or () if _is_of_row(one, job, row)]
     facts = read_job(job, pods or ())
     workloads = _read_workloads(client, namespace) if facts.is_suspended and facts.queue else []
     own = next((one for one in workloads if _is_of(one, facts.uid)), None)
@@ -40,6 +44,13 @@ def read_wait_facts(client: KubeClient, namespace: str, name: str, *, target: st
     raw: Json = next((one for one in pods or () if pod is not None and name_of(one) == pod.name), {})
     taints = _read_taints(client, pod, raw)
     return WaitFacts(facts, _read_events(client, namespace, facts, raw), own, ahead, target, taints)
+
+
+def _is_of_row(pod: Json, job: Json, row: int) -> bool:
+    """Whether the pod works on this row of an array: each row has the indexes of its nodes."""
+    nodes = int(((job.get("metadata") or {}).get("annotations") or {}).get(names.NODES_NOTE) or 1)
+    index = read_pod(pod).index
+    return index is not None and index // nodes == row
 
 
 def _read_taints(client: KubeClient, pod: PodFacts | None, raw: Json) -> list[str]:
