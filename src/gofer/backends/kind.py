@@ -111,13 +111,13 @@ class KindChecks(NamedTuple):
     """The checks of `gofer doctor WORD [TARGET]`.
 
     `run` yields the checks of these targets of the kind, in a fixed order; with no targets, those of the
-    service itself. It reports problems as a Check and never raises. `store_scheme` begins the URLs of the
-    stores that are checked after it.
+    service itself. It reports problems as a Check and never raises. `store_scheme`, or one of several, begins the
+    URLs of the stores that are checked after it.
     """
 
     word: str
     run: Callable[[Sequence[Target], CheckContext], Iterator[Check]]
-    store_scheme: str
+    store_scheme: str | tuple[str, ...]
 
 
 # From the name of a new target: the questions and facts that come before it is written.

@@ -270,6 +270,7 @@ def test_the_counts_of_the_job_say_the_state_where_its_pods_are_not_known() -> N
     assert seen(job(active=2, ready=1, wanted=2, least=2)).state == State.QUEUED
     assert seen(job(active=2, ready=1, wanted=2, least=1)).state == State.RUNNING
     assert seen(job(end="SuccessCriteriaMet", active=1)).state == State.RUNNING
+    assert "Kubernetes makes new ones" in (seen(job(failed=1)).detail or "")
 
 
 def test_a_run_of_several_nodes_works_when_enough_of_them_do() -> None:

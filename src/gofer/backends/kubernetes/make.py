@@ -58,7 +58,6 @@ KIND = Kind(
     make,
     capabilities=capabilities,
     has_jobs=False,
-    # Pods reach stores of several kinds, so all stores of the targets are checked.
-    checks=KindChecks("kubernetes", _checks, ""),
+    checks=KindChecks("kubernetes", _checks, ("az://", "s3://")),
     set_up=_set_up,
 )

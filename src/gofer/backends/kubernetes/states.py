@@ -255,6 +255,10 @@ def _without_known_pods(facts: JobFacts) -> KubeMeaning:
         return KubeMeaning(State.RUNNING)
     if facts.active:
         return KubeMeaning(State.QUEUED)
+    if facts.failed:
+        return KubeMeaning(
+            State.QUEUED, None, "its pods ended or were taken away, and Kubernetes makes new ones"
+        )
     return KubeMeaning(State.QUEUED, None, "Kubernetes has made no pod for it yet")
 
 

@@ -15,6 +15,7 @@ from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts, moment, one_
 from gofer.backends.kubernetes.start_troubles import USUAL_PATIENCE, Patience, explain_trouble, trouble_of
 from gofer.backends.kubernetes.states import observe
 from gofer.core.states import Reason, State
+from gofer.model.ids import short_id
 from gofer.text import format_duration, quote_word
 
 Json = Mapping[str, Any]
@@ -55,10 +56,15 @@ def explain(facts: WaitFacts, *, now: float, patience: Patience = USUAL_PATIENCE
     if found is None and pod is not None and not _failed_to_start(job):
         found = _of_pod(pod, facts, events, now)
     if found is None:
-        helps = _nodes(facts.target) if seen.reason == Reason.NODE_FAILURE else ()
+        helps = _against_dead_node(facts) if seen.reason == Reason.NODE_FAILURE else ()
         return Waiting(seen.detail or "Kubernetes has not considered it yet", next=helps)
     before = _before(seen.detail)
     return found._replace(why=f"{before}; {found.why}") if before else found
+
+
+def _against_dead_node(facts: WaitFacts) -> tuple[str, ...]:
+    again = (f"gofer resubmit {short_id(facts.job.name)}",) if facts.job.keeps_dead else ()
+    return (*_nodes(facts.target), *again)
 
 
 # What the state of a run says besides its pod that waits.

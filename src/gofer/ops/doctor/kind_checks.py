@@ -71,7 +71,9 @@ def _targets(session: Session, kind: str, name: str | None) -> list[Target]:
 # -- stores
 
 
-def _stores(session: Session, targets: list[Target], scheme: str, *, is_named: bool) -> list[str]:
+def _stores(
+    session: Session, targets: list[Target], scheme: str | tuple[str, ...], *, is_named: bool
+) -> list[str]:
     """The names of the stores to check. Stores that hold runs come first."""
     wanted = [target.store for target in targets]
     for target in targets:
