@@ -111,8 +111,8 @@ class KindChecks(NamedTuple):
     """The checks of `gofer doctor WORD [TARGET]`.
 
     `run` yields the checks of these targets of the kind, in a fixed order; with no targets, those of the
-    service itself. It reports problems as a Check and never raises. `store_scheme`, or one of several, begins the
-    URLs of the stores that are checked after it.
+    service itself. It reports problems as a Check and never raises. `store_scheme`, or one of several, begins
+    the URLs of the stores that are checked after it.
     """
 
     word: str

@@ -166,7 +166,7 @@ def _items(words: Iterable[str], start: str) -> list[CompletionItem]:
 # What `gofer.cli.options.offers` names.
 OFFERS: dict[str, Callable[[str], list[CompletionItem]]] = {
     "columns": _columns,
-    "doctor topics": lambda start: _items(["azure", "ssh"], start) + target_names(start),
+    "doctor topics": lambda start: _items(["azure", "kubernetes", "ssh"], start) + target_names(start),
     "files": _files,
     "filters": _filters,
     "images": lambda start: _items(_settings(lambda session: docker_names(session.settings)), start),

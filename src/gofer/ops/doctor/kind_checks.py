@@ -1,4 +1,4 @@
-"""The checks of `gofer doctor azure` and `gofer doctor ssh`: what targets of one kind need, and their stores.
+"""The checks of `gofer doctor azure|kubernetes|ssh`: what targets of one kind need, and their stores.
 
 The checks of a kind are in its package of `gofer.backends`. The check of a store writes one small object to
 the store and removes it again.
@@ -42,7 +42,7 @@ def kind_checks(session: Session, word: str, name: str | None = None) -> list[Ch
     if known is None:
         raise UsageError(
             f"`gofer doctor {word}` checks nothing",
-            hint="`gofer doctor`, or `gofer doctor azure [TARGET]` or `gofer doctor ssh`",
+            hint="`gofer doctor`, or `gofer doctor azure|kubernetes|ssh [TARGET]`",
         )
     kind, checks = known
     targets = _targets(session, kind, name)

@@ -46,7 +46,7 @@ def _checks(session: Session, words: tuple[str, ...], target: str | None) -> lis
     if len(words) > 2:
         raise UsageError(
             f"`gofer doctor {' '.join(words)}` checks nothing",
-            hint="`gofer doctor`, or `gofer doctor azure [TARGET]` or `gofer doctor ssh`",
+            hint="`gofer doctor`, or `gofer doctor azure|kubernetes|ssh [TARGET]`",
         )
     return kind_checks(session, words[0], words[1] if len(words) > 1 else target)
 
@@ -67,14 +67,18 @@ command = Command(
     run,
     [
         click.Argument(
-            ["words"], nargs=-1, metavar="[azure|ssh [TARGET]]", shell_complete=offers("doctor topics")
+            ["words"],
+            nargs=-1,
+            metavar="[azure|kubernetes|ssh [TARGET]]",
+            shell_complete=offers("doctor topics"),
         ),
         target_option("Check this target too", default_text="the project's default target"),
         json_option(),
     ],
     help="Check that gofer can work here: its folders, ledger, stores, queue and target. `gofer doctor "
     "azure` checks what Azure needs: the login, the service, every target of the kind `azureml` "
-    "and every store of Azure, or one target and its stores. `gofer doctor ssh` checks ssh on this "
+    "and every store of Azure, or one target and its stores. `gofer doctor kubernetes` checks "
+    "clusters, and prints the Role for rights that are missing. `gofer doctor ssh` checks ssh on this "
     "machine: its settings, a key, the agent, and whether the machines of targets are known. The exit "
     "status is 1 when a check fails.",
 )
