@@ -53,6 +53,13 @@ def test_a_job_of_gofer_shows_the_command_of_the_person() -> None:
     )
 
 
+def test_a_job_that_gofer_stopped_is_cancelled() -> None:
+    ended = {"conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]}
+    for notes, state in (({}, State.FAILED), ({"gofer.run/stopped-at": "1"}, State.CANCELLED)):
+        found = read_plain_job({"metadata": {"name": "r", "annotations": notes}, "status": ended}, now=0.0)
+        assert found.state == state
+
+
 def conditions(**words: str) -> dict[str, Any]:
     return {"conditions": [{"type": key, "status": value} for key, value in words.items()]}
 

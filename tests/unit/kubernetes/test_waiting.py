@@ -134,6 +134,11 @@ def test_the_most_frequent_refusal_is_named_first() -> None:
             'pods "x" is forbidden: no PriorityClass with name urgent was found',
             "the cluster has no PriorityClass `urgent`; correct `priority_class:` of the target",
         ),
+        (
+            'pods "x" is forbidden: failed quota: team: must specify limits.memory for: gofer',
+            "the quota `team` demands that each pod asks for limits.memory for: gofer; set "
+            "`--memory`, `--cpus` or `disk:`",
+        ),
         ("Error creating: Internal error", "Kubernetes refuses its pods: Internal error"),
     ],
 )

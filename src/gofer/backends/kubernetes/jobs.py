@@ -139,12 +139,15 @@ def read_plain_job(job: Json, *, now: float) -> ServiceJob:
     template = (spec.get("template") or {}).get("spec") or {}
     word = facts.end or ("Suspended" if facts.is_suspended else "Running" if facts.ready else "Waiting")
     made = _common(job, facts.name, [_Part(facts.wanted, template)])
+    notes = (job.get("metadata") or {}).get("annotations") or {}
+    # gofer stops a Job by a deadline that is over, which looks like a failure.
+    is_stopped = seen.state == State.FAILED and names.STOP_NOTE in notes
     return made._replace(
-        state=seen.state,
+        state=State.CANCELLED if is_stopped else seen.state,
         status=word,
         started_at=moment(status.get("startTime")) if seen.state != State.QUEUED else None,
         ended_at=facts.ended_at if facts.is_over else None,
-        error=facts.end_words if facts.end == "Failed" else "",
+        error=facts.end_words if facts.end == "Failed" and not is_stopped else "",
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gofer.backends.kubernetes.capacity import Survey, check_fit, list_allowed, name_of, shape_of
+from gofer.errors import CheckFailed
 
 if TYPE_CHECKING:
     from gofer.backends.kubernetes.connection import KubernetesConnection
@@ -22,12 +23,13 @@ _REMEMBERED_S = 600.0
 _KIND, _NAME = "nodes", "room"
 
 
-def read_nodes(connection: KubernetesConnection) -> list[Json] | None:
-    """The nodes; None without the right to list them. Asks the cluster once in ten minutes; errors are those
-    of the client. Changes of the cluster in between are not seen.
+def read_nodes(connection: KubernetesConnection, *, is_fresh: bool = False) -> list[Json] | None:
+    """The nodes; None without the right to list them. Asks the cluster once in ten minutes, or at once for
+    `is_fresh`; errors are those of the client.
     """
     kept = connection.known.get(_KIND, _NAME)
-    if not isinstance(kept, dict) or not 0.0 <= time.time() - float(kept["at"]) < _REMEMBERED_S:
+    is_old = not isinstance(kept, dict) or not 0.0 <= time.time() - float(kept["at"]) < _REMEMBERED_S
+    if is_fresh or is_old:
         found = list_allowed(connection.client, "/api/v1/nodes")
         kept = {"at": time.time(), "nodes": None if found is None else trim_nodes(found)}
         connection.known.put(_KIND, _NAME, kept)
@@ -59,4 +61,9 @@ def check_room(connection: KubernetesConnection, spec: Json, count: int) -> None
     if count > 1:
         quotas = list_allowed(connection.client, f"/api/v1/namespaces/{connection.namespace}/resourcequotas")
     survey = Survey(connection.namespace, read_nodes(connection), quotas=quotas or ())
-    check_fit(survey, shape_of(spec), count, target=connection.target)
+    try:
+        check_fit(survey, shape_of(spec), count, target=connection.target)
+    except CheckFailed:
+        # Nodes may have come since they were listed.
+        survey = survey._replace(nodes=read_nodes(connection, is_fresh=True))
+        check_fit(survey, shape_of(spec), count, target=connection.target)

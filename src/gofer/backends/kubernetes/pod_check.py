@@ -10,8 +10,11 @@ import time
 from collections.abc import Mapping
 
 from gofer.backends.kubernetes import manifest, names
+from gofer.backends.kubernetes.capacity import GPU_LABELS
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.backends.kubernetes.manifest import GpuNodes, PodNeeds
+from gofer.backends.kubernetes.node_room import read_nodes
+from gofer.backends.kubernetes.scheduling import explain_refusal
 from gofer.backends.node_needs import is_of_type
 from gofer.errors import CheckFailed
 from gofer.model.layout import Layout
@@ -20,17 +23,8 @@ from gofer.transport.kubernetes.client import KubeApiError
 
 # An accepted template is not tried again for this long; rules of a namespace rarely change.
 _ACCEPTED_S = 3600.0
-_NODES_S = 600.0
-# A quota that is used up now is a reason to wait, and so is a server that is too busy to check.
-_WAITS = ("exceeded quota", "failed quota")
-# Labels with the name of a node's GPUs, by those who set them.
-_GPU_LABELS = (
-    "nvidia.com/gpu.product",
-    "cloud.google.com/gke-accelerator",
-    "karpenter.k8s.aws/instance-gpu-name",
-    "k8s.amazonaws.com/accelerator",
-    "node.kubernetes.io/instance-type",
-)
+# Labels with the name of a node's GPUs, and the type of machine for nodes without such a label.
+_LABELS = (*GPU_LABELS, "node.kubernetes.io/instance-type")
 
 
 def check_pod(connection: KubernetesConnection, needs: PodNeeds) -> None:
@@ -52,11 +46,13 @@ def check_pod(connection: KubernetesConnection, needs: PodNeeds) -> None:
         connection.client.create(names.core_path(connection.namespace, "pods"), body, dry_run=True)
     except KubeApiError as error:
         message = str(error)
-        if any(words in message for words in _WAITS) or _is_without_right(error):
+        refusal = explain_refusal(message)
+        # A quota that is used up now is a reason to wait.
+        if refusal.can_start or _is_without_right(error):
             return
         if error.status in (400, 403, 404, 422):
             raise CheckFailed(
-                f"the namespace `{connection.namespace}` refuses the pods of this run: {message}",
+                f"the namespace `{connection.namespace}` refuses the pods of this run: {refusal.words}",
                 hint=_hint(connection.target, message),
             ) from error
         return  # the submission reports what is wrong with the server
@@ -70,11 +66,12 @@ def nodes_with_gpus(connection: KubernetesConnection, asked: str | None, layout:
     wanted = asked or connection.options.gpu_type
     if not wanted or not layout.gpus_per_node:
         return None
-    found = _labels(connection)
-    for label in _GPU_LABELS:
-        values = tuple(value for value in found.get(label, ()) if is_of_type(wanted, value))
-        if values:
-            return GpuNodes(label, values)
+    for is_fresh in (False, True):  # nodes may have come since they were listed
+        found = _labels(connection, is_fresh=is_fresh)
+        for label in _LABELS:
+            values = tuple(value for value in found.get(label, ()) if is_of_type(wanted, value))
+            if values:
+                return GpuNodes(label, values)
     shown = sorted({value for values in found.values() for value in values})
     known = ", ".join(f"`{value}`" for value in shown)
     has = f"their labels name {known}" if shown else "no label names GPUs"
@@ -84,26 +81,20 @@ def nodes_with_gpus(connection: KubernetesConnection, asked: str | None, layout:
     )
 
 
-def _labels(connection: KubernetesConnection) -> Mapping[str, list[str]]:
-    """The values that the labels with the names of GPUs have on the nodes; asked once in ten minutes."""
-    kept = connection.known.get("nodes", "gpu-labels")
-    if kept is not None and time.time() - float(kept["at"]) < _NODES_S:
-        return dict(kept["labels"])
-    found: dict[str, set[str]] = {}
-    try:
-        for node in connection.client.list_all("/api/v1/nodes"):
-            for label, value in (node["metadata"].get("labels") or {}).items():
-                if label in _GPU_LABELS:
-                    found.setdefault(label, set()).add(str(value))
-    except KubeApiError as error:
+def _labels(connection: KubernetesConnection, *, is_fresh: bool) -> Mapping[str, list[str]]:
+    """The values that the labels with the names of GPUs have on the nodes."""
+    nodes = read_nodes(connection, is_fresh=is_fresh)
+    if nodes is None:
         raise CheckFailed(
-            f"the nodes of the target `{connection.target}` cannot be listed, so their GPUs are not known: "
-            f"{error}",
+            f"you may not list the nodes of the target `{connection.target}`, so their GPUs are not known",
             hint="leave `gpu_type` out and choose nodes with `node_selector:` in the target",
-        ) from error
-    labels = {label: sorted(values) for label, values in found.items()}
-    connection.known.put("nodes", "gpu-labels", {"at": time.time(), "labels": labels})
-    return labels
+        )
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        for label, value in node["metadata"]["labels"].items():
+            if label in _LABELS:
+                found.setdefault(label, set()).add(str(value))
+    return {label: sorted(values) for label, values in found.items()}
 
 
 def _is_without_right(error: KubeApiError) -> bool:
@@ -112,6 +103,10 @@ def _is_without_right(error: KubeApiError) -> bool:
 
 
 def _hint(target: str, message: str) -> str:
+    if "exceeded quota" in message:
+        return f"ask for less, or who owns the namespace for more: `gofer target show {target}`"
+    if "failed quota" in message:
+        return "ask for what the quota names: `--memory 8G`, `--cpus 4`, or `cpus_per_node:` of the target"
     if "PodSecurity" in message or "runAsNonRoot" in message:
         return f"set `security: restricted` in the target `{target}`, or choose another namespace"
     if "serviceaccount" in message.lower() or "service account" in message:

@@ -25,6 +25,7 @@ _GPU = re.compile(r"^(?:nvidia\.com/(?:gpu|mig)|amd\.com/gpu|gpu\.intel\.com|hab
 _QUOTA = re.compile(
     r"exceeded quota: (?P<name>[^,]+), requested: (?P<asked>.*?), used: (?P<used>.*?), limited: (?P<hard>.*)$"
 )
+_UNSET = re.compile(r"failed quota: (?P<name>[^:]+): must specify (?P<rest>.*)$")
 _POD_SECURITY = re.compile(r'violates PodSecurity "(?P<level>[^":]+)[^"]*": (?P<rest>.*)$', re.S)
 _WEBHOOK = re.compile(r'admission webhook "(?P<name>[^"]+)" denied the request: (?P<rest>.*)$', re.S)
 _ACCOUNT = re.compile(r'serviceaccount "(?P<name>[^"]+)" not found')
@@ -151,6 +152,10 @@ def explain_refusal(message: str) -> Refusal:
     if priority:
         words = f"the cluster has no PriorityClass `{priority['name']}`"
         return Refusal(f"{words}; correct `priority_class:` of the target")
+    unset = _UNSET.search(message)
+    if unset:
+        words = f"the quota `{unset['name']}` demands that each pod asks for {unset['rest'].strip()}"
+        return Refusal(f"{words}; set `--memory`, `--cpus` or `disk:`")
     return Refusal(f"Kubernetes refuses its pods: {message.removeprefix('Error creating: ')}")
 
 
