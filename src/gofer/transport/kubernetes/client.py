@@ -38,7 +38,9 @@ class KubeApiError(BackendError):
     """The API server refused a request. `reason` is its word, such as NotFound or AlreadyExists."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(message)
+        is_right = status == 403 and " cannot " in message
+        hint = "`gofer doctor kubernetes` prints the Role with the rights that are missing" if is_right else None
+        super().__init__(message, hint=hint)
         self.status = status
         self.reason = reason
 
