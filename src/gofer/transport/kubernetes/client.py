@@ -39,7 +39,7 @@ class KubeApiError(BackendError):
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         is_right = status == 403 and " cannot " in message
-        hint = "`gofer doctor kubernetes` prints the Role with the rights that are missing" if is_right else None
+        hint = "`gofer doctor kubernetes` prints the Role that is missing" if is_right else None
         super().__init__(message, hint=hint)
         self.status = status
         self.reason = reason
