@@ -1,4 +1,4 @@
-"""The API server of a simulated cluster, as far as `gofer cluster` asks it: daemon sets and pods.
+"""The API server of a simulated cluster, as far as `gofer cluster` and petctl ask it.
 
 It knows neither nodes nor schedulers: for pods that really run, the simulator hands out the kubeconfig of a
 real cluster.
@@ -15,6 +15,7 @@ from simulators.azure.tokens import Tokens
 
 _SERVER = "/kubernetes/{cluster}"
 _DAEMON_SETS = _SERVER + "/apis/apps/v1/namespaces/{namespace}/daemonsets"
+_SECRETS = _SERVER + "/api/v1/namespaces/{namespace}/secrets"
 
 
 class ApiServer:
@@ -29,6 +30,9 @@ class ApiServer:
         return [
             Route("POST", _DAEMON_SETS, self._create, open=True),
             Route("GET", _DAEMON_SETS, self._daemon_sets, open=True),
+            Route("POST", _SECRETS, self._create, open=True),
+            Route("GET", _SECRETS, self._secrets, open=True),
+            Route("PATCH", _SECRETS + "/{name}", self._change_secret, open=True),
             Route("GET", _SERVER + "/api/v1/pods", self._pods, open=True),
         ]
 
@@ -46,12 +50,27 @@ class ApiServer:
     def _create(self, request: SimulatedRequest) -> SimulatedResponse:
         self._check(request)
         wanted = request.json()
-        key = f"{request.parts['cluster']}/{wanted['metadata']['name']}"
-        if self._documents.get("daemonset", key):
-            message = f'daemonsets.apps "{wanted["metadata"]["name"]}" already exists'
-            return SimulatedResponse(409, _status(409, "AlreadyExists", message))
-        self._documents.put("daemonset", key, wanted)
+        kind, name = str(wanted["kind"]).lower(), wanted["metadata"]["name"]
+        key = f"{request.parts['cluster']}/{name}"
+        if self._documents.get(kind, key):
+            return SimulatedResponse(409, _status(409, "AlreadyExists", f'{kind} "{name}" already exists'))
+        self._documents.put(kind, key, wanted)
         return SimulatedResponse(201, wanted)
+
+    def _secrets(self, request: SimulatedRequest) -> SimulatedResponse:
+        self._check(request)
+        found = self._documents.all("secret", f"{request.parts['cluster']}/")
+        return SimulatedResponse(body={"kind": "SecretList", "items": found})
+
+    def _change_secret(self, request: SimulatedRequest) -> SimulatedResponse:
+        self._check(request)
+        key = f"{request.parts['cluster']}/{request.parts['name']}"
+        found = self._documents.get("secret", key)
+        if found is None:
+            return SimulatedResponse(404, _status(404, "NotFound", f"secret {key} not found"))
+        found |= request.json()
+        self._documents.put("secret", key, found)
+        return SimulatedResponse(body=found)
 
     def _daemon_sets(self, request: SimulatedRequest) -> SimulatedResponse:
         self._check(request)

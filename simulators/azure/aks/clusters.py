@@ -305,7 +305,7 @@ class ManagedClusters:
                 return failure
             self._documents.delete("agentpool", pool["id"])
         self._documents.delete("managedcluster", path)
-        for kind in ("daemonset", "kubepod"):
+        for kind in ("daemonset", "kubepod", "secret"):
             for key in self._documents.keys(kind, f"{path.rsplit('/', 1)[1]}/"):
                 self._documents.delete(kind, key)
         return None

@@ -15,8 +15,9 @@ from gofer.text import did_you_mean, quote_command
 _FLAGS = """
     --all --browse --built --changed --checksum --code --continue --create --debug --delete --device-code
     --dry-run --everywhere --failed --follow --force --help --json --new-code --no-code --no-logs --no-try
-    --no-wait --pack --project --push --quiet --recursive --reverse --rows --runs --same-code --server
-    --service-principal --single --spot --stdin --version --wait --watch --with-git --yes -Q -h -r -w -y
+    --no-wait --pack --petctl --project --push --quiet --recursive --reverse --rows --runs --same-code
+    --server --service-principal --single --spot --stdin --version --wait
+    --watch --with-git --yes -Q -h -r -w -y
 """
 _VALUED = """
     --accelerator --after --array --as --attempt --cloud --code --code-folder --color --columns --cpus

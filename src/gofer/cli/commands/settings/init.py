@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TypedDict, Unpack
 
 import click
 
 from gofer.cli.commands.clusters.target_add import add_command
-from gofer.cli.options import Command, quiet_option, target_option
+from gofer.cli.options import Command, Flag, quiet_option, target_option
 from gofer.cli.output.screen import confirmation_prompt, print_message, print_nothing
 from gofer.ops.messages import Message
+from gofer.ops.petctl.script import write_script
 from gofer.ops.session import Session
 from gofer.ops.settings.init import has_cluster, init
 
@@ -17,12 +20,15 @@ from gofer.ops.settings.init import has_cluster, init
 class _Options(TypedDict):
     target: str | None
     quiet: bool
+    petctl: bool
 
 
 def run(**given: Unpack[_Options]) -> int:
     """Report on stderr what was done. Idempotent. On a terminal, offers to add a target while no target is a
     cluster, and then exits as `gofer target add`.
     """
+    if given["petctl"]:
+        return _write_petctl(quiet=given["quiet"])
     ask = confirmation_prompt()
     with Session(
         target=given["target"],
@@ -40,6 +46,14 @@ def run(**given: Unpack[_Options]) -> int:
     return 0
 
 
+def _write_petctl(*, quiet: bool) -> int:
+    for path in write_script(Path.cwd()):
+        (print_nothing if quiet else print_message)(Message(f"wrote {os.path.relpath(path)}"))
+    if not quiet:
+        print_message(Message("next: `python petctl.py configure --name NAME --min_size 1 --max_size 5`"))
+    return 0
+
+
 def _add_target() -> int:
     name = click.prompt("name of the target, such as lab", err=True)
     with add_command.make_context("add", [name]) as context:
@@ -51,6 +65,7 @@ command = Command(
     run,
     [
         target_option("Send the code to this target's store", default_text="the project's default target"),
+        Flag("--petctl", "Only write petctl.py, which has the verbs of petctl"),
         quiet_option(),
     ],
     help="Make this folder ready: write a gofer.yaml if there is none, and send the code so that the next "
