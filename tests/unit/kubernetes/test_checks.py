@@ -18,6 +18,7 @@ from gofer.backends.kubernetes.checks import (
     check_version,
 )
 from gofer.model.checks import Status
+from gofer.transport.kubernetes.client import KubeApiError
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,13 @@ def test_a_right_that_is_only_useful_is_a_warning() -> None:
     missing = [right for right in rights.RIGHTS if not right.is_needed]
     assert check_rights(missing, rights.RIGHTS, namespace="runs", user="").status == Status.WARN
     assert check_rights([], rights.RIGHTS, namespace="runs", user="").status == Status.OK
+
+
+def test_an_answer_about_a_missing_right_leads_to_the_role() -> None:
+    words = 'jobs.batch is forbidden: User "ada" cannot list resource "jobs" in API group "batch"'
+    assert "gofer doctor kubernetes" in (KubeApiError(403, "Forbidden", words).hint or "")
+    assert KubeApiError(403, "Forbidden", 'pods "x" is forbidden: exceeded quota: team').hint is None
+    assert KubeApiError(404, "NotFound", 'jobs.batch "x" not found').hint is None
 
 
 def node(gpus: str = "", **labels: str) -> dict[str, Any]:
