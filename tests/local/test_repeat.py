@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home import Home
+from home import Home, until
 
 
 @pytest.fixture
@@ -278,3 +278,14 @@ def test_packages_that_were_asked_for_and_are_listed_nowhere_are_named(project: 
     told = project.gofer("submit", "--wait", "--packages", "auto", "true").err
     assert "packages: none, since the code has no file that lists them" in told
     assert "packages:" not in project.gofer("submit", "--wait", "true").err
+
+
+def test_the_files_of_a_run_that_has_not_ended_are_those_up_to_now(project: Home) -> None:
+    gate = project.root / "gate"
+    first = held(project, gate)
+    told = project.gofer("extract", first, "../up to now").err
+    assert f"{first[-6:]} has not ended: what it has written up to now is copied" in told
+    gate.touch()
+    until(lambda: project.gofer("ssh", first, "true", status=None).status != 0, "the end of the run")
+    # The end is known although no other command has asked for it.
+    assert "has not ended" not in project.gofer("extract", "--force", first, "../up to now").err

@@ -37,7 +37,7 @@ def waiting_for(session: Session, row: RunRow, record: RunRecord | None) -> Wait
         return Waiting(f"its cluster cannot be asked: {error.message}")
     if found is None and row.state == State.QUEUED:
         # The ledger is some seconds behind.
-        return Waiting("it is starting")
+        return Waiting("it is about to start")
     return found if found is not None and found.why else Waiting(_plain(row))
 
 

@@ -12,6 +12,7 @@ from gofer.cli.run_choice import choose_runs
 from gofer.errors import UsageError
 from gofer.ops.files.extract import extract, name_in_code
 from gofer.ops.messages import Message
+from gofer.ops.runs.freshness import refresh_runs
 from gofer.ops.session import Session
 
 if TYPE_CHECKING:
@@ -39,8 +40,13 @@ def run(**given: Unpack[_Options]) -> int:
     *named, word = _words(given)
     folder = Path(word)
     with Session(target=given["target"], emit=print_nothing if given["quiet"] else print_message) as session:
-        rows = choose_runs(session, named, given["filters"], target=given["target"])
+        rows = refresh_runs(session, choose_runs(session, named, given["filters"], target=given["target"]))
         name_in_code(session, folder)
+        for row in rows:
+            if not row.is_final:
+                session.emit(
+                    Message(f"{row.short_id} has not ended: what it has written up to now is copied")
+                )
         failed = [
             one
             for row in rows
