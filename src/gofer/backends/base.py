@@ -297,7 +297,7 @@ class Capabilities(NamedTuple):
     end, so `grace_s` has no effect. `shows_credentials`: readers of the store can read the credentials of a
     run, so they are valid no longer than needed.
 
-    `holds_runs`: the cluster can hold a run until other runs of the target have ended. `mounts_folders`: the
+    `elastic`: the number of nodes of a run may change while it runs. `holds_runs`: the cluster can hold a run until other runs of the target have ended. `mounts_folders`: the
     service mounts folders of Azure Blob Storage by itself, with options of its own.
 
     `patience_s`: how long the cluster may not answer before its runs are lost. `time_limit_s`: the time limit
@@ -312,6 +312,7 @@ class Capabilities(NamedTuple):
     has_ends_in_folder: bool = False
     decides_grace: bool = False
     shows_credentials: bool = False
+    elastic: bool = False
     holds_runs: bool = False
     mounts_folders: bool = False
     patience_s: float = math.inf

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gofer.config.references import holds_reference
-from gofer.model.job import JobFolder, JobFunction, RunDependency
+from gofer.model.job import ElasticJob, JobFolder, JobFunction, RunDependency
 from gofer.model.layout import Layout
 from gofer.model.run import CodeOrigin, RestoreFrom, RunRecord
 from gofer.node.packages.package_files import AUTO, NONE
@@ -52,6 +52,7 @@ class CommonRequest(msgspec.Struct, frozen=True, kw_only=True):
     restore_from: RestoreFrom | None = None
     after: tuple[RunDependency, ...] = ()
     parent: str | None = None
+    elastic: ElasticJob | msgspec.UnsetType = msgspec.UNSET
 
 
 # The default of `sync` on clusters that may take nodes back: all outputs are uploaded during the run.
@@ -104,4 +105,5 @@ def common_fields(
         "restore_from": record.restore_from,
         "after": job.after,
         "parent": record.parent,
+        "elastic": msgspec.UNSET if job.elastic is None else job.elastic,
     }

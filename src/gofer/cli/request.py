@@ -30,7 +30,7 @@ class SubmitOptions(TypedDict):
 
     target: str | None
     gpus: int | None
-    nodes: int | None
+    nodes: str | None
     procs: int | None
     cpus: int | None
     memory: str | None
@@ -75,7 +75,7 @@ def build_request(given: SubmitOptions) -> SubmitRequest:
     flags = JobFlags(
         name=given["name"],
         gpus=given["gpus"],
-        nodes=given["nodes"],
+        nodes=_nodes(given["nodes"]),
         procs=given["procs"],
         cpus=given["cpus"],
         memory=given["memory"],
@@ -192,6 +192,19 @@ def read_environment(texts: Iterable[str], here: Mapping[str, str]) -> dict[str,
             )
         found[key] = value if equals else f"${{env:{key}}}"
     return found
+
+
+def _nodes(text: str | None) -> int | dict[str, int] | None:
+    """A number of nodes, or `MIN:MAX`; UsageError for other text."""
+    if text is None:
+        return None
+    least, colon, most = text.partition(":")
+    numbers = [int(one) if one.isascii() and one.isdigit() else 0 for one in ([least, most] if colon else [text])]
+    if 0 in numbers or numbers != sorted(numbers):
+        raise UsageError(
+            f"`--nodes {text}` is no number of nodes", hint="write `--nodes 2`, or `--nodes 1:5` for one to five"
+        )
+    return {"min": numbers[0], "max": numbers[1]} if colon else numbers[0]
 
 
 def _duration(text: str | None) -> float | None:

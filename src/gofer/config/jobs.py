@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gofer.config.arrays import Axes, check_columns, grid_of, read_grid, split_values
-from gofer.config.sections import JobFileSection, JobSection, StorePlace
+from gofer.config.sections import ElasticSection, JobFileSection, JobSection, NodeRange, StorePlace
 from gofer.config.settings import Settings
 from gofer.config.yaml.decode import Decoder, check_text, excerpt, struct_type
 from gofer.config.yaml.document import read_document
 from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, is_null, merged, table
 from gofer.errors import ConfigError, UsageError
-from gofer.model.job import Job, Resources
+from gofer.model.job import ElasticJob, Job, Resources
+from gofer.text import parse_duration_s
 
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>&1", "2>"})
 
@@ -132,7 +133,8 @@ class JobFlags(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     name: str | None = None
     gpus: int | None = None
-    nodes: int | None = None
+    nodes: int | dict[str, int] | None = None
+    elastic: dict[str, Any] | None = None
     procs: int | None = None
     cpus: int | None = None
     memory: str | None = None
@@ -185,8 +187,27 @@ def build_job(
         raise UsageError("the command's first word, the program, is empty")
     found = job_values(flags, job_file, settings, target_name)
     values = {_RENAMED.get(key, key): one.value for key, one in found.items() if one.value is not None}
+    values.update(_elastic_values(values.pop("nodes", None), values.pop("elastic", None)))
     resources = Resources(**{key: values.pop(key) for key in _RESOURCES if key in values})
     return Job(command=argv, resources=resources, **values)
+
+
+def _elastic_values(nodes: int | NodeRange | None, elastic: ElasticSection | None) -> dict[str, Any]:
+    """The fields `nodes` and `elastic` of the job. How nodes join counts only where their number may change."""
+    if not isinstance(nodes, NodeRange):
+        return {} if nodes is None else {"nodes": nodes}
+    rules = elastic or ElasticSection()
+    patience = rules.join_patience
+    job = ElasticJob(
+        min_nodes=nodes.min,
+        max_nodes=nodes.max,
+        join=rules.join,
+        join_every_s=parse_duration_s(rules.join_every),
+        join_patience_s=None if patience is None else parse_duration_s(patience),
+        settle_s=parse_duration_s(rules.settle),
+        checkpoint=rules.checkpoint,
+    )
+    return {"nodes": nodes.max, "elastic": job}
 
 
 def job_values(

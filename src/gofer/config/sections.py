@@ -52,6 +52,7 @@ SomeSize: TypeAlias = Annotated[
 ]
 # The words of GPU names, and of Slurm's types and features.
 GpuType: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$(?!\n)", max_length=64)]
+Join: TypeAlias = Literal["checkpoint", "now", "never"]
 Packages: TypeAlias = Literal["none", "auto", "uv", "pip", "conda"]
 Mode: TypeAlias = Literal["mount", "copy", "upload"]
 Layout: TypeAlias = Literal["packs", "files"]
@@ -80,12 +81,48 @@ Tags: TypeAlias = dict[TagName, Verbatim | None]
 Words: TypeAlias = tuple[Verbatim, ...]
 
 
+class NodeRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A number of nodes that may change while the run runs."""
+
+    min: Annotated[Nodes, Meta(description="The run trains with no fewer nodes")]
+    max: Annotated[Nodes, Meta(description="The run takes no more nodes")]
+
+    def __post_init__(self) -> None:
+        if self.min > self.max:
+            raise ValueError(f"`min` is {self.min} and `max` only {self.max}")
+
+
+class ElasticSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How nodes become part of a run that has `nodes: {min: 1, max: 5}`."""
+
+    join: Annotated[
+        Join, Meta(description="When new nodes join: at the next checkpoint, at once, or when a node is lost")
+    ] = "checkpoint"
+    join_every: Annotated[Length, Meta(description="At most one join in this time; `5m`")] = "5m"
+    join_patience: Annotated[
+        SomeLength | None,
+        Meta(description="Without a checkpoint, nodes join after this time; `15m`, nothing for never"),
+    ] = "15m"
+    settle: Annotated[
+        Length, Meta(description="How long the first start waits for another node beyond `min`; `10s`")
+    ] = "10s"
+    checkpoint: Annotated[
+        Words, Meta(description="Patterns of checkpoints below the output folder (default: `*.pt`, `*.ckpt`…)")
+    ] = ()
+
+
 class JobSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The defaults of a job, unless something nearer overrides them."""
 
     name: Annotated[Line | None, Meta(description="The name of the run that lists show")] = None
     gpus: Annotated[Gpus | None, Meta(description="GPUs of the whole run")] = None
-    nodes: Annotated[Nodes | None, Meta(description="Nodes; by default as few as have the GPUs")] = None
+    nodes: Annotated[
+        Nodes | NodeRange | None,
+        Meta(description="Nodes, or `{min, max}`; by default as few as have the GPUs"),
+    ] = None
+    elastic: Annotated[
+        ElasticSection | None, Meta(description="How nodes join a run with `nodes: {min, max}`")
+    ] = None
     procs: Annotated[PerNode | None, Meta(description="Processes per node; by default one per GPU")] = None
     cpus: Annotated[PerNode | None, Meta(description="CPU cores per process")] = None
     memory: Annotated[SomeSize | None, Meta(description="Memory of each node, as `64G`")] = None

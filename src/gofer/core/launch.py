@@ -5,7 +5,7 @@ Pure. `rank_environment` alone decides the variables of ranks, for every backend
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, NamedTuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from gofer.core.node_request import CodeFields, NodeRequest
 
@@ -27,11 +27,22 @@ RANK_VARIABLES = (
 )
 
 
+class ElasticPlace(NamedTuple):
+    """What the ranks of a run with a changing number of nodes learn of it: its bounds, how often the command
+    is tried again, and a folder of the node for requests to the ranks.
+    """
+
+    min_nodes: int
+    max_nodes: int
+    retries: int
+    requests: str
+
+
 class NodePlace(NamedTuple):
     """The place of one node among the nodes of an attempt. Ranks connect to the first of `hosts`.
 
-    `gpus` is None where gofer does not assign GPUs. With `first_node_only` only the first node has ranks, and
-    the other nodes wait until it has ended.
+    `gpus` is None where gofer does not assign GPUs, and `elastic` for a fixed number of nodes. With
+    `first_node_only` only the first node has ranks, and the other nodes wait until it has ended.
     """
 
     run_id: str
@@ -43,6 +54,7 @@ class NodePlace(NamedTuple):
     hosts: list[str]
     port: int
     first_node_only: bool = False
+    elastic: Optional[ElasticPlace] = None
 
     @property
     def ranks(self) -> list[int]:
@@ -77,7 +89,7 @@ def rank_variables(place: NodePlace, contract: Contract) -> tuple[str, ...]:
 
     By default a run with one rank gets none: a program would take them as a sign of a distributed run.
     """
-    has_peers = place.world_size > 1
+    has_peers = place.world_size > 1 or place.elastic is not None
     if contract.mode == NEVER:
         return ()
     if contract.mode == ALWAYS:
@@ -113,7 +125,31 @@ def rank_environment(place: NodePlace, rank: int, contract: Contract) -> dict[st
     found.update(GOFER_RANK=rank, GOFER_NODE_RANK=place.node)
     if place.gpus is not None:
         found["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in place.gpus)
+    if place.elastic is not None:
+        found.update(_elastic_variables(place, place.elastic, rank))
     return {name: str(value) for name, value in found.items()}
+
+
+def _elastic_variables(place: NodePlace, elastic: ElasticPlace, rank: int) -> Dict[str, Any]:
+    """What torchrun sets too, so that code and libraries that know torchrun find what they expect. They start
+    no processes of their own then. The agents have no store for ranks to connect to.
+    """
+    return {
+        "GROUP_RANK": place.node,
+        "GROUP_WORLD_SIZE": place.nodes,
+        "ROLE_RANK": rank,
+        "ROLE_WORLD_SIZE": place.world_size,
+        "ROLE_NAME": "default",
+        "TORCHELASTIC_RESTART_COUNT": place.attempt - 1,
+        "TORCHELASTIC_MAX_RESTARTS": elastic.retries,
+        "TORCHELASTIC_RUN_ID": place.run_id,
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": 1,
+        "GOFER_GENERATION": place.attempt,
+        "GOFER_MIN_NODES": elastic.min_nodes,
+        "GOFER_MAX_NODES": elastic.max_nodes,
+        "GOFER_REQUESTS": elastic.requests,
+    }
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

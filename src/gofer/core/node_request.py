@@ -79,7 +79,8 @@ class NodeRequest(NamedTuple):
 
     For a queue, `remote` is the URL of the store where `store` is not the store itself. `span` has the
     numbers of the nodes on this machine when others are elsewhere. `leased` GPUs are shared with other
-    queues. The fields from `scratch` on are for clusters with queues of their own.
+    queues. The fields from `scratch` on are for clusters with queues of their own. `elastic` is a
+    gofer.model.job.ElasticJob where the number of nodes changes; `layout.nodes` is the largest number then.
     """
 
     id: str
@@ -130,6 +131,7 @@ class NodeRequest(NamedTuple):
     batch_signal: Optional[Tuple[str, float]] = None
     passes_signals: bool = False
     kill_wait_s: float = 0.0
+    elastic: Optional[Dict[str, Any]] = None
 
     def encode(self) -> Dict[str, object]:
         """The request as plain values, for `decode`."""

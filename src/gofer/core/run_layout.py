@@ -5,6 +5,8 @@
     runs/<id>/files/
     runs/<id>/copy-<n>/                         only while a command that uses other machines runs
     code/<id>/                                  the code as plain files, where the settings ask for them
+    runs/<id>/elastic/lease.<n>, wish.json      of a run whose number of nodes changes
+    runs/<id>/attempts/<n>/generation.json      of such a run: its nodes, and why it began and ended
     runs/<id>/attempts/<n>/node-<k>/rank-<r>.log, setup.log, events.jsonl, exit.json, heartbeat.json,
                                     files.jsonl, log-times.jsonl
 
@@ -29,6 +31,8 @@ HEARTBEAT = "heartbeat.json"
 SETUP_LOG = "setup.log"
 FILE_LIST = "files.jsonl"
 LOG_TIMES = "log-times.jsonl"
+GENERATION = "generation.json"
+WISH = "wish.json"
 
 _GROWING = (".log", ".jsonl")
 _PART_KEY = re.compile(r"(.+)\.parts/(\d{15})")
@@ -98,6 +102,11 @@ def files_key(run_id: str) -> str:
 def node_files_path(node: int, path: str) -> str:
     """The path below `files/` of a node's file. Nodes other than 0 have a folder of their own."""
     return f"node-{node}/{path}" if node else path
+
+
+def elastic_key(run_id: str) -> str:
+    """The folder of what the agents of an elastic run agree on."""
+    return f"{RUNS}/{run_id}/elastic"
 
 
 def attempts_key(run_id: str) -> str:

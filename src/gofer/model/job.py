@@ -67,6 +67,21 @@ class JobFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     python: str
 
 
+class ElasticJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """How the number of nodes of a run may change; the fields are those of gofer.node.elastic.ElasticRules.
+
+    Files that fit a pattern of `checkpoint` are checkpoints; without patterns, the usual names are.
+    """
+
+    min_nodes: Count
+    max_nodes: Count
+    join: str = "checkpoint"
+    join_every_s: Seconds = 300.0
+    join_patience_s: Seconds | None = 900.0
+    settle_s: Seconds = 10.0
+    checkpoint: tuple[str, ...] = ()
+
+
 class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One thing to run, in `workdir` inside its code folder.
 
@@ -86,7 +101,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     for `command[1]`. `shell`: the run is there to be entered, so a target that opens shells
     only on request gets the request. `after` are runs of the same target that have to end first. `code` is
     the URL of the folder in a store that the code came from; None for code of a folder of this machine.
-    `ignore` are patterns of files that stay out of the code, beyond those of the settings. The name `.` in
+    `ignore` are patterns of files that stay out of the code, beyond those of the settings. `elastic` is None
+    for a fixed number of nodes; else `resources.nodes` is the largest. The name `.` in
     `folders` is the working copy: what the command writes beside its code goes to that place of a store.
     """
 
@@ -122,6 +138,7 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True,
     after: tuple[RunDependency, ...] = ()
     code: str | None = None
     ignore: tuple[str, ...] = ()
+    elastic: ElasticJob | None = None
 
     @property
     def starts_once(self) -> bool:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from typing import Callable, NoReturn, Optional
+from typing import Callable, NoReturn, Optional, Sequence
 
 from gofer.core.processes import close_all_but
 from gofer.core.sleep import pause
@@ -23,14 +23,14 @@ _FORWARDED = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sign
 
 class HelperProcess:
     """Runs `work` in a child process. `work` gets the reading end of the pipe, and returns whether it
-    succeeded.
+    succeeded. The descriptors `kept` stay open in the child.
     """
 
-    def __init__(self, work: Callable[[int], bool]) -> None:
+    def __init__(self, work: Callable[[int], bool], *, kept: Sequence[int] = ()) -> None:
         reader, self._writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _be_child(reader, work)
+            _be_child(reader, work, kept)
         os.close(reader)
 
     def send(self, word: bytes) -> None:
@@ -59,7 +59,7 @@ class HelperProcess:
             return False  # the child died earlier and was reaped together with the ranks
 
 
-def _be_child(reader: int, work: Callable[[int], bool]) -> NoReturn:
+def _be_child(reader: int, work: Callable[[int], bool], kept: Sequence[int]) -> NoReturn:
     """In the forked child. Nothing may return into the agent's code."""
     status = 1
     try:
@@ -69,7 +69,7 @@ def _be_child(reader: int, work: Callable[[int], bool]) -> NoReturn:
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        close_all_but({0, 1, 2, reader})
+        close_all_but({0, 1, 2, reader, *kept})
         status = 0 if work(reader) else 1
     except BaseException:
         traceback.print_exc()

@@ -57,6 +57,10 @@ class ActiveRun:
         """The store, run, attempt and request: the arguments that gofer.node.rendezvous.run_nodes expects."""
         return self.store, self.entry.id, self.entry.attempt, self.request
 
+    def position(self, share: Share) -> int:
+        """The place of the share among those of this machine."""
+        return self._own.index(share.node)
+
     def ask_to_stop(self, grace_s: float) -> None:
         """Plan the requests to stop. A call with another grace replaces the plan: a person may shorten the
         grace.

@@ -71,14 +71,8 @@ class AgentProcess:
             if not line:
                 break
             self._watch.begin()
-            node = self._node(self._task(json.loads(line)))
-            with self._copies_in_use(node.task):
-                status = node.run()
-            node.rendezvous.leave()
-            self._watch.end()
-            os.chdir("/")
-            if node.rows is not None:
-                node.rows.left(node.changes) if node.is_clear else node.rows.abandon()
+            task = self._task(json.loads(line))
+            status = self._run_share(task) if task.request.elastic is None else self._run_elastic(task)
             self._report(f"done {status}")
         if self._cgroup is not None:
             cgroups.leave(CGROUP_PREFIX)
@@ -86,6 +80,32 @@ class AgentProcess:
         if self._has_open_runs():
             pause(_RESTART_PAUSE_S)
             wake.ensure(self.queue_home)  # runs still wait, so the supervisor was killed
+
+    def _run_share(self, task: Task) -> int:
+        node = self._node(task)
+        with self._copies_in_use(node.task):
+            status = node.run()
+        node.rendezvous.leave()
+        self._watch.end()
+        os.chdir("/")
+        if node.rows is not None:
+            node.rows.left(node.changes) if node.is_clear else node.rows.abandon()
+        return status
+
+    def _run_elastic(self, task: Task) -> int:
+        """Take part in an elastic run until it is over. Its modules are loaded only where there is one."""
+        from gofer.queue.elastic_share import run_share
+
+        with self._copies_in_use(task):
+            status = run_share(task, self._node_in_child, self._watch, self._spared, self._report)
+        self._watch.end()
+        return status
+
+    def _node_in_child(self, task: Task, watch: Watch) -> Node:
+        """The node of one generation, in a child of this process."""
+        self._watch, self._spared, self._cgroup = watch, set(), None
+        self._report = lambda words: None  # type: ignore[method-assign]
+        return self._node(task)
 
     def _node(self, task: Task) -> Node:
         rows = self._rows if task.args else None

@@ -315,6 +315,12 @@ class GpuSharing:
     def _take(self, wanted: Dict[int, ProcessIdentity]) -> bool:
         return self._ask(lambda leases: leases.take(wanted), False)
 
+    def retake(self, one: ActiveRun, share: Share, who: ProcessIdentity) -> bool:
+        """Lease the GPUs of a share for another agent; False when another queue has taken one meanwhile."""
+        if not self._is_shared(one.entry):
+            return True
+        return self._take({gpu: who for gpu in one.grant.gpus[one.position(share)]})
+
     def give_back(self, one: ActiveRun) -> None:
         self._pool.give_back(one.grant)
         if self._is_shared(one.entry):

@@ -26,6 +26,7 @@ from gofer.queue.agent import AgentMessage
 from gofer.queue.agent_pool import AgentPool, PooledAgent, Share
 from gofer.queue.database import Queue, QueuedRun
 from gofer.queue.dependencies import Dependencies
+from gofer.queue.elastic_runs import ElasticRuns
 from gofer.queue.file_recovery import FileRecovery
 from gofer.queue.gpu_leases import GpuSharing
 from gofer.queue.journal import Journal
@@ -52,6 +53,7 @@ class Supervisor:
         self.pool = scheduler.Pool.of_this_machine()
         self.sharing = GpuSharing(queue_home, self.pool, self.journal)
         self.dependencies = Dependencies(self.queue)
+        self.elastic = ElasticRuns()
         self.waiting: list[QueuedRun] = []
         self.active: dict[str, ActiveRun] = {}
         self.boot = processes.boot_id()
@@ -71,6 +73,7 @@ class Supervisor:
             self._receive()
             self._stop_asked()
             self._stop_never_started()
+            self._replace_agents()
             self._start_fitting()
             self.agents.dismiss(keep=self.pool.cpus)
             if not self.journal.write():
@@ -99,6 +102,7 @@ class Supervisor:
     def _sleep(self) -> None:
         now, wall = time.monotonic(), time.time()
         until = [now + _LONGEST_SLEEP_S, *(one.next_request_at for one in self.active.values())]
+        until += self.elastic.next_at()
         if any(one.adopted for one in self.active.values()):
             until.append(now + _ADOPTED_CHECK_S)
         if not self.journal.is_written:
@@ -162,7 +166,7 @@ class Supervisor:
         ]
         for share in gone:
             self._agent_gone(one, share)
-        if not one.left and one.entry.id in self.active:
+        if not one.left and one.entry.id in self.active and not self.elastic.has_vacancy(one):
             self._settle_when_all_ended(one)
 
     def _works_elsewhere(self, one: ActiveRun, share: Share) -> bool:
@@ -225,6 +229,10 @@ class Supervisor:
         agents.
         """
         who = one.left.pop(share)
+        if one.request.elastic is not None:
+            if not self.elastic.lost(one, share, who) and not one.left:
+                self._settle_when_all_ended(one)
+            return
         record = _exit_record(one, share)
         if record is None and self._other_agent(one, share, who):
             return
@@ -279,6 +287,9 @@ class Supervisor:
         entry = one.entry
         del self.active[entry.id]
         self.sharing.give_back(one)
+        if one.request.elastic is not None:
+            self._end(entry, self.elastic.settle(one))
+            return
         facts = attempts.read(one.store, entry.id, entry.attempt, one.nodes)
         if one.spans and not run_nodes.was_begun(*one.where):
             self._try_again_later(entry)
@@ -410,6 +421,31 @@ class Supervisor:
             self.active[entry.id] = one
             self.journal.started(entry)
             self._assign(one, agents_of[entry.id])
+
+    def _replace_agents(self) -> None:
+        """Give shares of elastic runs whose agents died another agent, which is in the queue first."""
+        due = self.elastic.due()
+        for one in [one for one in self.active.values() if one.request.elastic is not None]:
+            if not one.left and not self.elastic.has_vacancy(one):
+                self._settle(one)
+        for run, share, _ in due:
+            [agent] = self.agents.reserve(1)
+            if not self.sharing.retake(run, share, agent.who):
+                self.elastic.postpone(share)
+                continue
+            run.entry.agents[run.position(share)] = list(agent.who)
+            self.journal.note(run.entry)
+            if not self.journal.save():
+                self._put_off_until = time.monotonic() + _AGAIN_S
+                return
+            run.left[share] = agent.who
+            self.elastic.filled(share)
+            known = {
+                "request": run.request.encode(),
+                "private": self.journal.private(run.entry)._asdict(),
+            }
+            message = run.message(share, queue_home=self.queue_home, port=_free_port())
+            self.agents.assign(agent, share, message, known)
 
     def _no_longer_waiting(self, started: list[QueuedRun]) -> None:
         if self.waiting[: len(started)] == started:

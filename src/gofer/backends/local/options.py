@@ -22,4 +22,4 @@ class LocalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 def capabilities(options: LocalOptions) -> Capabilities:
-    return Capabilities(sees_environment=True, holds_runs=True)
+    return Capabilities(sees_environment=True, holds_runs=True, elastic=True)

@@ -51,6 +51,8 @@ class RunSecrets(NamedTuple):
         return SecretMask(values)
 
 
+# The secret by which the agents of an elastic run know each other. Ranks do not get it.
+ELASTIC_KEY = "GOFER_ELASTIC_KEY"
 NOTHING = RunSecrets({}, None, {})
 # Request id, then pid and start time of the process that wrote the file. A name with a dot after these is an
 # incomplete file.

@@ -56,6 +56,7 @@ from gofer.ops.submission import (
     submitting_shell,
 )
 from gofer.ops.submission.code import NO_CODE, Chosen, choose_code_folder
+from gofer.ops.submission.elastic import check_elastic, with_elastic_key
 from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.ops.submission.sent_code import SentCode
 from gofer.ops.submission.unused_columns import warn_of_unused
@@ -276,6 +277,7 @@ def place_job(session: Session, target: Target, job: Job) -> Draft:
     """
     check_image(session, target.name)
     backend = session.backend(target.name)
+    check_elastic(job, backend, target.name)
     layout = backend.lay_out(job)
     placement = backend.select_machines(job, layout)
     store = session.store_url_of(target.name, placement)
@@ -486,6 +488,8 @@ def _private(session: Session, draft: Draft) -> RunSecrets:
     limits = submitting_shell.read_shell_limits(session) if registry.runs_here(draft.backend) else None
     secrets = [name for name, value in kept.items() if is_secret(name, value)]
     private = RunSecrets({**own, **session.settings.reveal(kept)}, lent, folders, secrets, files, limits)
+    if draft.job.elastic is not None:
+        private = with_elastic_key(private)
     return private if draft.function is None else with_result_key(private)
 
 

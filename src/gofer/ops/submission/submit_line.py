@@ -22,7 +22,7 @@ RENDERED_APART = frozenset(
     {
         *("command", "command_launcher", "workdir", "folders", "sbatch", "resources", "multi_process"),
         *("env", "tags", "time_limit_s", "stdin", "function", "keep_group", "keep_most", "shell", "after"),
-        "ignore",
+        *("ignore", "elastic"),
     }
 )
 
@@ -74,10 +74,10 @@ def _python_line(record: RunRecord) -> str:
 
 
 def _resources(job: Job) -> list[str]:
-    asked = job.resources
+    asked, elastic = job.resources, job.elastic
     flags: dict[str, int | str | None] = {
         "-n": asked.gpus or None,
-        "-N": asked.nodes,
+        "-N": asked.nodes if elastic is None else f"{elastic.min_nodes}:{elastic.max_nodes}",
         "--procs": asked.procs,
         "--cpus": asked.cpus,
         "--memory": asked.memory,

@@ -88,10 +88,9 @@ _WHERE = [
     ),
     Option(
         "-N --nodes",
-        "Nodes of the run",
+        "Nodes of the run, or `MIN:MAX` where their number may change while it runs",
         default_text="as few as have the GPUs",
         variable="GOFER_NODES",
-        type=int,
         metavar="N",
     ),
     Option(
