@@ -297,8 +297,9 @@ class Capabilities(NamedTuple):
     end, so `grace_s` has no effect. `shows_credentials`: readers of the store can read the credentials of a
     run, so they are valid no longer than needed.
 
-    `elastic`: the number of nodes of a run may change while it runs. `holds_runs`: the cluster can hold a run until other runs of the target have ended. `mounts_folders`: the
-    service mounts folders of Azure Blob Storage by itself, with options of its own.
+    `elastic`: the number of nodes of a run may change while it runs. `holds_runs`: the cluster can hold a run
+    until other runs of the target have ended. `mounts_folders`: the service mounts folders of Azure Blob
+    Storage by itself, with options of its own.
 
     `patience_s`: how long the cluster may not answer before its runs are lost. `time_limit_s`: the time limit
     of jobs that set none. `machines`: the machines of the target, if each may have a store of its own.

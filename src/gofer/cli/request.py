@@ -199,10 +199,13 @@ def _nodes(text: str | None) -> int | dict[str, int] | None:
     if text is None:
         return None
     least, colon, most = text.partition(":")
-    numbers = [int(one) if one.isascii() and one.isdigit() else 0 for one in ([least, most] if colon else [text])]
+    numbers = [
+        int(one) if one.isascii() and one.isdigit() else 0 for one in ([least, most] if colon else [text])
+    ]
     if 0 in numbers or numbers != sorted(numbers):
         raise UsageError(
-            f"`--nodes {text}` is no number of nodes", hint="write `--nodes 2`, or `--nodes 1:5` for one to five"
+            f"`--nodes {text}` is no number of nodes",
+            hint="write `--nodes 2`, or `--nodes 1:5` for one to five",
         )
     return {"min": numbers[0], "max": numbers[1]} if colon else numbers[0]
 

@@ -88,6 +88,9 @@ class _Reader:
         self._notes: list[str] = []
 
     def read(self) -> BatchJob:
+        if isinstance(self._flags.nodes, dict):
+            hint = "give one number with `--nodes`, or submit a command instead of a batch script"
+            raise UsageError("the number of nodes of a batch script cannot change while it runs", hint=hint)
         nodes = self._flags.nodes or self._nodes()
         tasks = self._array()
         flags = msgspec.structs.replace(

@@ -21,7 +21,6 @@ from gofer.config.yaml.document import read_document
 from gofer.config.yaml.nodes import BUILT_IN, Items, Node, Scalar, Table, ValueOrigin, is_null, merged, table
 from gofer.errors import ConfigError, UsageError
 from gofer.model.job import ElasticJob, Job, Resources
-from gofer.text import parse_duration_s
 
 _OPERATORS = frozenset({"|", "||", "&", "&&", ";", ">", ">>", "<", "<<", "2>&1", "2>"})
 
@@ -193,19 +192,18 @@ def build_job(
 
 
 def _elastic_values(nodes: int | NodeRange | None, elastic: ElasticSection | None) -> dict[str, Any]:
-    """The fields `nodes` and `elastic` of the job. How nodes join counts only where their number may change."""
+    """The fields `nodes` and `elastic` of the job. How nodes join counts only where their number changes."""
     if not isinstance(nodes, NodeRange):
         return {} if nodes is None else {"nodes": nodes}
-    rules = elastic or ElasticSection()
-    patience = rules.join_patience
+    rules = ElasticSection() if elastic is None else elastic
+    lengths = {
+        "join_every_s": rules.join_every,
+        "join_patience_s": rules.join_patience,
+        "settle_s": rules.settle,
+    }
+    given: dict[str, Any] = {name: value for name, value in lengths.items() if value is not None}
     job = ElasticJob(
-        min_nodes=nodes.min,
-        max_nodes=nodes.max,
-        join=rules.join,
-        join_every_s=parse_duration_s(rules.join_every),
-        join_patience_s=None if patience is None else parse_duration_s(patience),
-        settle_s=parse_duration_s(rules.settle),
-        checkpoint=rules.checkpoint,
+        min_nodes=nodes.min, max_nodes=nodes.max, join=rules.join, checkpoint=rules.checkpoint, **given
     )
     return {"nodes": nodes.max, "elastic": job}
 

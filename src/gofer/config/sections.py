@@ -98,16 +98,16 @@ class ElasticSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     join: Annotated[
         Join, Meta(description="When new nodes join: at the next checkpoint, at once, or when a node is lost")
     ] = "checkpoint"
-    join_every: Annotated[Length, Meta(description="At most one join in this time; `5m`")] = "5m"
+    join_every: Annotated[Length | None, Meta(description="At most one join in this time; `5m`")] = None
     join_patience: Annotated[
-        SomeLength | None,
-        Meta(description="Without a checkpoint, nodes join after this time; `15m`, nothing for never"),
-    ] = "15m"
+        SomeLength | None, Meta(description="Without a checkpoint, nodes join after this time; `15m`")
+    ] = None
     settle: Annotated[
-        Length, Meta(description="How long the first start waits for another node beyond `min`; `10s`")
-    ] = "10s"
+        Length | None, Meta(description="How long the first start waits for more nodes than `min`; `10s`")
+    ] = None
     checkpoint: Annotated[
-        Words, Meta(description="Patterns of checkpoints below the output folder (default: `*.pt`, `*.ckpt`…)")
+        Words,
+        Meta(description="Patterns of checkpoints below the output folder; `*.pt`, `*.ckpt`…"),
     ] = ()
 
 

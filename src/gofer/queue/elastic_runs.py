@@ -1,7 +1,8 @@
-"""The elastic runs of a queue, for its supervisor: dead agents are replaced, and the lease says how a run ended.
+"""The elastic runs of a queue, for its supervisor: dead agents are replaced, and the lease says how a run
+ended.
 
-The agents of such a run decide themselves which of them run together. The supervisor only keeps as many agents
-alive as the run has nodes.
+The agents of such a run decide themselves which of them run together. The supervisor only keeps as many
+agents alive as the run has nodes.
 """
 
 from __future__ import annotations

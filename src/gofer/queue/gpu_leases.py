@@ -42,7 +42,7 @@ from gofer.core.sleep import pause
 
 if TYPE_CHECKING:  # a laptop that asks what a run waits for needs no agents
     from gofer.queue.active_run import ActiveRun
-    from gofer.queue.agent_pool import PooledAgent
+    from gofer.queue.agent_pool import PooledAgent, Share
     from gofer.queue.database import QueuedRun
     from gofer.queue.journal import Journal
     from gofer.queue.scheduler import Grant, Pool

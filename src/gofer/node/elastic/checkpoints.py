@@ -17,7 +17,9 @@ _MOST_FILES = 20_000
 class CheckpointWatch:
     """Looks for files below `folder` that fit one of `patterns` and were completed after this was made.
 
-    A file is complete when it was renamed to its name, or has not changed for two seconds.
+    A file is complete when it was renamed to its name, or has not changed for two seconds. A file system may
+    give a file that is written and renamed at once one time for both; then the new inode of a known name
+    tells, and the file has to stay the same until the next look.
     """
 
     def __init__(self, folder: str, patterns: List[str]) -> None:
@@ -37,12 +39,19 @@ class CheckpointWatch:
             if self._before.get(path) == stamp:
                 continue
             known, since = self._changed_at.get(path, (stamp, now))
+            if known[0] != stamp[0]:
+                return True  # a newer file has the name already, so the last one was complete
             if known != stamp:
                 since = now
             self._changed_at[path] = (stamp, since)
-            if _was_renamed(path) or now - since >= _UNCHANGED_S:
+            if _was_renamed(path) or now - since >= self._rest_s(path, stamp):
                 return True
         return False
+
+    def _rest_s(self, path: str, stamp: Tuple[int, int, int]) -> float:
+        """How long the file has to stay as it is before it counts as complete."""
+        before = self._before.get(path)
+        return _LOOK_S if before is not None and before[0] != stamp[0] else _UNCHANGED_S
 
     def _candidates(self) -> Iterator[Tuple[str, Tuple[int, int, int]]]:
         seen = 0

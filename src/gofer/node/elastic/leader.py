@@ -54,12 +54,13 @@ class _KnownMember:
         self.fenced_at = -math.inf
         self.is_back = False  # it was gone, and its line works again while its ranks still run
         self.dialled_at = -math.inf
+        self.is_suspect = False  # its line was closed, and it has not been heard since
         self.order = Order(0, 0)
         self.ordered_at = -math.inf
         self.sent_at: Dict[int, float] = {}
 
     def receive(self, beat: Beat, now: float, *, epoch: int) -> None:
-        self.beat, self.facts, self.heard_at = beat, beat.facts, now
+        self.beat, self.facts, self.heard_at, self.is_suspect = beat, beat.facts, now, False
         if beat.epoch == epoch:  # earlier leaders had numbers of their own
             self.answered_at = max(self.answered_at, self.sent_at.get(beat.echo, -math.inf))
         if beat.leaving_s is not None and self.leaving_at is None:
@@ -104,6 +105,7 @@ class Leader:
         self._over_at = now
         self._noted = 0
         self._actions: List[Action] = []
+        self._ends: List[Action] = []
         self._phase = _Phase.FORMING
         if taken.over is not None:
             self._phase = _Phase.OVER
@@ -149,6 +151,7 @@ class Leader:
         """The line to a member is closed, which is only a hint: something between may have closed it."""
         known = self._members.get(word)
         if known is not None and known.gone is None:
+            known.is_suspect = True
             self._dial(known, now)
 
     def dialled(self, word: str, *, is_refused: bool, now: float) -> None:
@@ -161,6 +164,9 @@ class Leader:
         """A write of this leader has arrived in the store: `lease`, sent at `sent_at`."""
         self._pending = None
         earlier, self.lease = self.lease, lease
+        if lease.over is not None or lease.generation.number > earlier.generation.number:
+            self._actions += self._ends  # a leader that has lost its lease must not say how it ended
+            self._ends = []
         self._written_at = max(self._written_at, sent_at)
         if lease.over is not None:
             if self._phase != _Phase.OVER:
@@ -191,6 +197,9 @@ class Leader:
             if known.gone is None and now - known.heard_at > timing.silent_s:
                 until = known.heard_at + timing.silent_s + timing.margin_s
                 self._lose(known, f"no heartbeat for {timing.silent_s:g} s", now, fenced_at=until)
+            # A process that is being killed can close its line before it stops to listen.
+            if known.gone is None and known.is_suspect and now >= known.dialled_at + timing.read_s:
+                self._dial(known, now)
             if known.gone is None or known.is_back:
                 continue
             if now >= known.fenced_at:
@@ -371,7 +380,7 @@ class Leader:
         generation = self.lease.generation
         if generation.number > self._noted:
             self._noted = generation.number
-            self._actions.append(NoteEnd(generation, str(state), reason and str(reason), detail, exit_code))
+            self._ends.append(NoteEnd(generation, str(state), reason and str(reason), detail, exit_code))
 
     # -- the next generation
 

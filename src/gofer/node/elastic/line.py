@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import os
 import socket
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from gofer.core import files
 from gofer.core.json_text import parse_json
@@ -144,17 +144,18 @@ def listen(address: str = "") -> socket.socket:
     return listener
 
 
-def start_connect(address: str, port: int) -> socket.socket:
-    """A socket that begins to connect, and can be written when this has ended: see `connect_problem`."""
+def start_connect(address: str, port: int) -> Tuple[socket.socket, int]:
+    """A socket that begins to connect, and can be written when this has ended: see `connect_problem`. Also
+    the number of the error where it is known at once, as on the same machine; else 0.
+    """
     connection = socket.socket()
     connection.setblocking(False)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        connection.connect_ex((address, port))
-    except OSError:  # an address that is no address: the socket shows this as an error, too
-        connection.close()
-        raise
-    return connection
+        problem = connection.connect_ex((address, port))
+    except OSError as error:  # a name that nobody knows
+        problem = error.errno or errno.EINVAL
+    return connection, 0 if problem == errno.EINPROGRESS else problem
 
 
 def connect_problem(connection: socket.socket) -> int:

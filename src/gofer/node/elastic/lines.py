@@ -104,12 +104,13 @@ class AgentLines:
     # -- calls
 
     def _begin_call(self, address: str, port: int, word: Optional[str]) -> None:
-        try:
-            connection = start_connect(address, port)
-        except OSError:
-            self._call_failed(_Call(socket.socket(), word), is_refused=False)
+        connection, problem = start_connect(address, port)
+        call = _Call(connection, word)
+        if problem:
+            connection.close()
+            self._call_failed(call, is_refused=problem == errno.ECONNREFUSED)
             return
-        self._calls[connection.fileno()] = _Call(connection, word)
+        self._calls[connection.fileno()] = call
         self._poll.register(connection, select.EPOLLOUT)
 
     def _end_call(self, fd: int) -> None:

@@ -127,8 +127,11 @@ class Participant:
             self._read_at = now
 
     def disconnected(self, now: float) -> None:
-        """The line to the leader is closed."""
+        """The line to the leader is closed. A leader that is being killed can close it before it stops to
+        listen, so it is called once more.
+        """
         self._line = False
+        self._known = None
         self._read_at = now
 
     def receive_order(self, order: Order, now: float) -> None:

@@ -37,7 +37,7 @@ class MemberFacts(NamedTuple):
 
 class Generation(NamedTuple):
     """A set of nodes that run together, in the order of their node numbers. Number 0, without members, stands
-    for a run that has not begun. `began` is a time of day.
+    for a run that has not begun. `began` is a time of day, in the records of a run's folder only.
     """
 
     number: int = 0

@@ -141,5 +141,6 @@ def _note(message: Dict[str, Any], notes_folder: str) -> None:
     ended: Dict[str, Any] = {name: message[name] for name in names if name in message}
     if ended:
         ended["ended"] = time.time()
+    generation["began"] = known.get("began") or time.time()
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.write_whole(path, files.encode({**known, **generation, **ended}))

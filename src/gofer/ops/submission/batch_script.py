@@ -81,7 +81,8 @@ def describe(session: Session, request: SubmitRequest, kind: str) -> Described:
 
 def _summary(read: batch_script.BatchJob) -> str:
     flags = read.flags
-    facts = [_count(flags.nodes or 1, "node"), _count(flags.gpus or 0, "GPU")]
+    nodes = flags.nodes if isinstance(flags.nodes, int) else 1
+    facts = [_count(nodes, "node"), _count(flags.gpus or 0, "GPU")]
     if flags.time_limit_s is not None:
         facts.append(format_duration(flags.time_limit_s))
     if read.tasks is not None:

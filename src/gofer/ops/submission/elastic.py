@@ -13,7 +13,7 @@ _KEY_BYTES = 32
 
 
 def check_elastic(job: Job, backend: Backend, target: str) -> None:
-    """CheckFailed when the number of nodes of the job may change and the target or the command cannot do so."""
+    """CheckFailed when the number of nodes of the job may change, and target or command allow no change."""
     if job.elastic is None:
         return
     least, most = job.elastic.min_nodes, job.elastic.max_nodes
