@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from gofer.core import files, processes, run_layout
 from gofer.core.json_text import parse_count
-from gofer.core.outcome import Outcome, attempt_record
+from gofer.core.outcome import AttemptFields, Outcome, attempt_record
 from gofer.core.processes import ProcessIdentity
 from gofer.core.states import Reason, State
 from gofer.node.elastic.lease_store import FolderLease
@@ -108,7 +108,7 @@ def _over(one: ActiveRun) -> Optional[Dict[str, Any]]:
     return None if lease is None else lease.over
 
 
-def _history(one: ActiveRun) -> List[Dict[str, Any]]:
+def _history(one: ActiveRun) -> List[AttemptFields]:
     """The attempts of the run: its generations."""
     folder = os.path.join(one.store, run_layout.attempts_key(one.entry.id))
     numbers = sorted(filter(None, map(parse_count, os.listdir(folder) if os.path.isdir(folder) else ())))
@@ -120,7 +120,7 @@ def _history(one: ActiveRun) -> List[Dict[str, Any]]:
     return history
 
 
-def _attempt(number: int, record: Dict[str, Any]) -> Dict[str, Any]:
+def _attempt(number: int, record: Dict[str, Any]) -> AttemptFields:
     reason, began, ended = record.get("reason"), record.get("began"), record.get("ended")
     outcome = Outcome(
         State(record.get("state") or State.LOST),

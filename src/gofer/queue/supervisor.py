@@ -12,6 +12,7 @@ import random
 import select
 import socket
 import time
+from typing import Sequence
 
 from gofer.core import attempts, processes, run_layout
 from gofer.core.outcome import ExitFields, Outcome, attempt_record
@@ -420,7 +421,7 @@ class Supervisor:
             one = ActiveRun(entry, self.journal.request(entry), grant, adopted=False)
             self.active[entry.id] = one
             self.journal.started(entry)
-            self._assign(one, agents_of[entry.id])
+            self._assign(one, sorted(one.left), agents_of[entry.id])
 
     def _replace_agents(self) -> None:
         """Give shares of elastic runs whose agents died another agent, which is in the queue first."""
@@ -440,12 +441,7 @@ class Supervisor:
                 return
             run.left[share] = agent.who
             self.elastic.filled(share)
-            known = {
-                "request": run.request.encode(),
-                "private": self.journal.private(run.entry)._asdict(),
-            }
-            message = run.message(share, queue_home=self.queue_home, port=_free_port())
-            self.agents.assign(agent, share, message, known)
+            self._assign(run, [share], [agent])
 
     def _no_longer_waiting(self, started: list[QueuedRun]) -> None:
         if self.waiting[: len(started)] == started:
@@ -453,13 +449,13 @@ class Supervisor:
         else:
             self.waiting = [one for one in self.waiting if one.state == State.QUEUED]
 
-    def _assign(self, one: ActiveRun, agents: list[PooledAgent]) -> None:
+    def _assign(self, one: ActiveRun, shares: Sequence[Share], agents: Sequence[PooledAgent]) -> None:
         known: AgentMessage = {
             "request": one.request.encode(),
             "private": self.journal.private(one.entry)._asdict(),
         }
         port = _free_port()
-        for share, agent in zip(sorted(one.left), agents):
+        for share, agent in zip(shares, agents):
             self.agents.assign(agent, share, one.message(share, queue_home=self.queue_home, port=port), known)
 
 

@@ -7,7 +7,7 @@ import os
 from gofer.backends.base import Backend
 from gofer.core.secrets.run_secrets import ELASTIC_KEY, RunSecrets
 from gofer.errors import CheckFailed
-from gofer.model.job import Job
+from gofer.model.job import Array, Job
 
 _KEY_BYTES = 32
 
@@ -27,6 +27,15 @@ def check_elastic(job: Job, backend: Backend, target: str) -> None:
         raise CheckFailed(
             f"only a command that gofer starts on each node can run on {least} to {most} nodes",
             hint=f"leave the launcher out, or ask for a fixed number with `--nodes {most}`",
+        )
+
+
+def check_no_rows(job: Job, array: Array | None) -> None:
+    """CheckFailed for an array of runs whose number of nodes may change."""
+    if job.elastic is not None and array is not None:
+        raise CheckFailed(
+            "the rows of an array have a fixed number of nodes",
+            hint=f"leave `--each` and `--array` out, or ask for `--nodes {job.elastic.max_nodes}`",
         )
 
 

@@ -56,7 +56,7 @@ from gofer.ops.submission import (
     submitting_shell,
 )
 from gofer.ops.submission.code import NO_CODE, Chosen, choose_code_folder
-from gofer.ops.submission.elastic import check_elastic, with_elastic_key
+from gofer.ops.submission.elastic import check_elastic, check_no_rows, with_elastic_key
 from gofer.ops.submission.ledger_rows import rows_of_record
 from gofer.ops.submission.sent_code import SentCode
 from gofer.ops.submission.unused_columns import warn_of_unused
@@ -180,6 +180,7 @@ def make_draft(session: Session, request: SubmitRequest) -> Draft:
     own_launcher.check(session, job, draft.layout, one_machine=local)
     own_launcher.note(session, job, draft.layout, folder)
     array = _array(session, request, file, job)
+    check_no_rows(job, array)
     _say_output_word(session, job, array)
     is_open = job_nodes(request.flags, file, settings, target.name)["gpus"] is None
     return msgspec.structs.replace(
