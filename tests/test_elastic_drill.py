@@ -9,7 +9,7 @@ import os
 
 import pytest
 from elasticdrill.chaos import Chaos, drill
-from elasticdrill.simulation import Violation
+from elasticdrill.simulation import BrokenInvariant
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +39,7 @@ def test_the_simulation_sees_a_rule_that_is_broken(rule: str) -> None:
         chaos.world.timing = chaos.world.timing._replace(**{rule: 0.0})
         try:
             chaos.run(60)
-        except Violation:
+        except BrokenInvariant:
             return True
         return False
 

@@ -205,7 +205,7 @@ def test_the_page_names_every_variable() -> None:
 
 
 def test_only_maps_have_no_variable() -> None:
-    assert set(project_schema({})["$defs"]["job"]["properties"]) - set(JOB_VARIABLES) == {"env", "tags"}
+    assert set(project_schema({})["$defs"]["job"]["properties"]) - set(JOB_VARIABLES) == {"elastic", "env", "tags"}
 
 
 def test_the_examples_on_the_page_are_right(project: ConfigProject, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import sys
 import time
 
 from elasticdrill.chaos import drill
-from elasticdrill.simulation import Violation
+from elasticdrill.simulation import BrokenInvariant
 
 _ROUND = 200
 
@@ -31,7 +31,7 @@ def main() -> int:
             break
         try:
             chaos = drill(seed, min(_ROUND, given.events - done.total()))
-        except Violation as violation:
+        except BrokenInvariant as violation:
             print(f"{violation}; repeat with --seed {seed} --events {_ROUND}", flush=True)
             return 1
         done += chaos.done

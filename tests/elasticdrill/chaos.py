@@ -48,7 +48,7 @@ class Chaos:
         ]
 
     def run(self, events: int) -> None:
-        """Make so many events. Violation when something happens that must not."""
+        """Make so many events. BrokenInvariant when something happens that must not."""
         while self.done.total() < events:
             weights = [weight for weight, _ in self._faults]
             [(_, fault)] = self._chance.choices(self._faults, weights)

@@ -26,7 +26,7 @@ _TICK_S = 0.2
 _WATCHDOG_S = 0.5
 
 
-class Violation(AssertionError):
+class BrokenInvariant(AssertionError):
     """Something happened that must never happen."""
 
 
@@ -167,7 +167,7 @@ class SimulatedAgent:
         else:
             self._do_with_ranks(action)
 
-    def _send_beat(self, beat: records.Beat) -> None:
+    def _send_beat(self, beat: records.MemberBeat) -> None:
         if self.line is None:
             return
         number, leader = self.line
@@ -272,7 +272,7 @@ class World:
 
     def check(self, holds: bool, words: str) -> None:
         if not holds:
-            raise Violation(f"at {self.now:.3f} s: {words}")
+            raise BrokenInvariant(f"at {self.now:.3f} s: {words}")
 
     # -- agents
 

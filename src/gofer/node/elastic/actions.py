@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional, Union
 
-from gofer.node.elastic.records import Beat, Generation, LeaderLease, Order
+from gofer.node.elastic.records import Generation, LeaderLease, MemberBeat, Order
 
 
 class ReadLease(NamedTuple):
@@ -42,7 +42,7 @@ class DialMember(NamedTuple):
 class SendBeat(NamedTuple):
     """Send a heartbeat to the leader."""
 
-    beat: Beat
+    beat: MemberBeat
 
 
 class SendOrder(NamedTuple):

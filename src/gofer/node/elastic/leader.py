@@ -21,7 +21,7 @@ from gofer.node.elastic.actions import (
     SendOrder,
     WriteLease,
 )
-from gofer.node.elastic.records import Beat, Generation, LeaderLease, MemberFacts, Order, RankResult
+from gofer.node.elastic.records import Generation, LeaderLease, MemberBeat, MemberFacts, Order, RankResult
 from gofer.node.elastic.rules import JOIN_NEVER, JOIN_NOW, ElasticRules, ElasticTiming
 
 _KEPT_NUMBERS = 32
@@ -43,7 +43,7 @@ class _KnownMember:
 
     def __init__(self, facts: MemberFacts, now: float) -> None:
         self.facts = facts
-        self.beat: Optional[Beat] = None
+        self.beat: Optional[MemberBeat] = None
         self.joined_at = now
         self.heard_at = -math.inf
         # When the leader sent the newest order that the member has answered: the line worked after this time.
@@ -59,7 +59,7 @@ class _KnownMember:
         self.ordered_at = -math.inf
         self.sent_at: Dict[int, float] = {}
 
-    def receive(self, beat: Beat, now: float, *, epoch: int) -> None:
+    def receive(self, beat: MemberBeat, now: float, *, epoch: int) -> None:
         self.beat, self.facts, self.heard_at, self.is_suspect = beat, beat.facts, now, False
         if beat.epoch == epoch:  # earlier leaders had numbers of their own
             self.answered_at = max(self.answered_at, self.sent_at.get(beat.echo, -math.inf))
@@ -128,7 +128,7 @@ class Leader:
 
     # -- events
 
-    def receive(self, beat: Beat, now: float) -> None:
+    def receive(self, beat: MemberBeat, now: float) -> None:
         """A heartbeat has come. Old and doubled heartbeats are ignored."""
         known = self._members.get(beat.facts.word)
         if known is None:

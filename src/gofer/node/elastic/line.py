@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 20
 _PIECE = 65536
 
 
-class Line:
+class AgentLine:
     """One end of a line. No method blocks.
 
     `is_open` becomes False when the other end is gone, does not have the key, or sends what is no message.

@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, Optional
 from gofer.node.elastic import actions, records
 from gofer.node.elastic.actions import Action
 from gofer.node.elastic.generation_process import clock
-from gofer.node.elastic.line import Line, connect_problem, listen, start_connect
+from gofer.node.elastic.line import AgentLine, connect_problem, listen, start_connect
 from gofer.node.elastic.participant import Participant
 
 # An event, to be told to the participant at a time.
@@ -37,9 +37,9 @@ class AgentLines:
         self._poll = select.epoll()
         self._poll.register(self._listener, _READ)
         self._calls: Dict[int, _Call] = {}
-        self._leader: Optional[Line] = None
+        self._leader: Optional[AgentLine] = None
         self._leader_fd = -1
-        self._members: Dict[int, Line] = {}
+        self._members: Dict[int, AgentLine] = {}
         self._words: Dict[int, str] = {}
         self._events: List[Event] = []
 
@@ -124,7 +124,7 @@ class AgentLines:
             call.socket.close()
         else:
             self._drop_leader()
-            self._leader, self._leader_fd = Line(call.socket, self._key, accepted=False), fd
+            self._leader, self._leader_fd = AgentLine(call.socket, self._key, accepted=False), fd
             self._poll.register(fd, _READ)
             self._events.append(lambda participant, now: participant.connected(now))
 
@@ -173,7 +173,7 @@ class AgentLines:
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             fd = connection.fileno()
-            line = self._members[fd] = Line(connection, self._key, accepted=True)
+            line = self._members[fd] = AgentLine(connection, self._key, accepted=True)
             line.flush()
             if line.is_open:
                 self._poll.register(fd, _READ)
@@ -204,17 +204,17 @@ class AgentLines:
             if self._members[fd].is_open:
                 self._await_write(fd, self._members[fd])
 
-    def _await_write(self, fd: int, line: Line) -> None:
+    def _await_write(self, fd: int, line: AgentLine) -> None:
         if line.is_open:
             self._poll.modify(fd, _READ | (select.EPOLLOUT if line.wants_write else 0))
 
-    def _forget(self, fd: int, line: Line) -> None:
+    def _forget(self, fd: int, line: AgentLine) -> None:
         if line.is_open:
             self._poll.unregister(fd)
             line.close()
 
 
-def _beat_event(beat: records.Beat) -> Event:
+def _beat_event(beat: records.MemberBeat) -> Event:
     return lambda participant, now: participant.receive_beat(beat, now)
 
 

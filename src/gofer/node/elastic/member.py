@@ -6,7 +6,7 @@ import math
 from typing import Any, Dict, List, Optional
 
 from gofer.node.elastic.actions import Action, KillRanks, RequestCheckpoint, StartRanks, StopRanks
-from gofer.node.elastic.records import Beat, Generation, MemberFacts, Order, RankResult
+from gofer.node.elastic.records import Generation, MemberBeat, MemberFacts, Order, RankResult
 from gofer.node.elastic.rules import ElasticTiming
 
 _KEPT_NUMBERS = 32
@@ -87,9 +87,9 @@ class Member:
 
     # -- heartbeats
 
-    def state(self) -> Beat:
+    def state(self) -> MemberBeat:
         """The heartbeat without its number."""
-        return Beat(
+        return MemberBeat(
             facts=self.facts,
             number=0,
             epoch=self._epoch,
@@ -104,7 +104,7 @@ class Member:
             farewell=self.is_done,
         )
 
-    def beat(self, now: float) -> Beat:
+    def beat(self, now: float) -> MemberBeat:
         """The next heartbeat, to be sent now."""
         self._number += 1
         self._sent_at[self._number] = now

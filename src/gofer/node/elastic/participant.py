@@ -21,7 +21,7 @@ from gofer.node.elastic.actions import (
 )
 from gofer.node.elastic.leader import Leader
 from gofer.node.elastic.member import Member
-from gofer.node.elastic.records import Beat, LeaderLease, MemberFacts, Order, RankResult
+from gofer.node.elastic.records import LeaderLease, MemberBeat, MemberFacts, Order, RankResult
 from gofer.node.elastic.rules import ElasticRules, ElasticTiming
 
 
@@ -58,7 +58,7 @@ class Participant:
         self._is_busy = False  # a call to the store is under way
         self._write: Optional[_Write] = None
         self._read_at = now
-        self._beaten = Beat(facts, 0)
+        self._beaten = MemberBeat(facts, 0)
         self._beat_at = -math.inf
         self._is_done = False
         self._actions: List[Action] = []
@@ -139,7 +139,7 @@ class Participant:
         if self._line:
             self._actions += self.member.obey(order, now)
 
-    def receive_beat(self, beat: Beat, now: float) -> None:
+    def receive_beat(self, beat: MemberBeat, now: float) -> None:
         """A heartbeat of a member, which took this agent for the leader."""
         if self.leader is not None:
             self.leader.receive(beat, now)

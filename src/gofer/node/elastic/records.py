@@ -86,7 +86,7 @@ class RankResult(NamedTuple):
     restart: bool = False
 
 
-class Beat(NamedTuple):
+class MemberBeat(NamedTuple):
     """A heartbeat of a member: its whole state. Beats may be lost or doubled, and the newest counts.
 
     `echo` is the number of the last order that the member received. `running` is the generation whose ranks
@@ -150,13 +150,13 @@ def decode_lease(value: Mapping[str, Any]) -> LeaderLease:
     return LeaderLease(**{**_known(value, LeaderLease._fields), "generation": generation})
 
 
-def decode_beat(value: Mapping[str, Any]) -> Beat:
+def decode_beat(value: Mapping[str, Any]) -> MemberBeat:
     """KeyError or TypeError for a value that is no heartbeat."""
     result = value.get("result")
-    found = _known(value, Beat._fields)
+    found = _known(value, MemberBeat._fields)
     found["facts"] = decode_facts(value["facts"])
     found["result"] = None if result is None else RankResult(**_known(result, RankResult._fields))
-    return Beat(**found)
+    return MemberBeat(**found)
 
 
 def decode_order(value: Mapping[str, Any]) -> Order:
