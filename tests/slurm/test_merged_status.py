@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gofer.core.states import Reason, State
-from gofer.model.run import Attempt, Observation
+from gofer.model.run import Attempt, LedgerAttempt, Observation
 from gofer.ops.runs.merged_status import joined
 from gofer.ops.runs.run_folder import ExitRecord
 from gofer.ops.runs.run_status import AttemptFacts, RunFacts, RunStatus, derive
 
 PREEMPTED = ExitRecord(state=State.LOST, reason=Reason.PREEMPTED, ended_at=160.0, started_at=100.0)
 FAILED = ExitRecord(state=State.FAILED, reason=Reason.EXIT_CODE, ended_at=160.0, exit_code=3)
-ATTEMPT = {"number": 1, "state": "lost", "reason": "preempted", "started_at": 100.0}
+ATTEMPT: LedgerAttempt = {"number": 1, "state": "lost", "reason": "preempted", "started_at": 100.0}
 
 
 def facts(*exits: ExitRecord, retries: int = 0) -> RunFacts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gofer.model.job import Resources
 from gofer.model.layout import Layout
@@ -23,7 +22,7 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", text.lower()))
 
 
-def gpu_names(usage: Sequence[Mapping[str, Any]]) -> list[str]:
+def gpu_names(usage: Sequence[Mapping[str, object]]) -> list[str]:
     """The names of the GPUs in what gofer.core.gpus.sample returned; "" for a GPU that has none."""
     return [str(gpu.get("name") or "") for gpu in usage]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from gofer.backends.base import Backend
 from gofer.core import files, run_layout
@@ -85,7 +84,7 @@ def recorded_ends(store: str, run_ids: Iterable[str]) -> dict[str, Observation]:
     return found
 
 
-def from_end(run_id: str, end: Mapping[str, Any]) -> Observation | None:
+def from_end(run_id: str, end: Mapping[str, object]) -> Observation | None:
     """The end of a run that its own job recorded; see gofer.node.slurm.end. None for a record that is not
     valid.
 

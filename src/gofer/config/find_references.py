@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import inspect
 
@@ -28,7 +28,7 @@ class _Finder(Decoder):
         super().__init__(partial=True, problems=Problems(collects=True))
         self.found: dict[str, Scalar] = {}
 
-    def _scalar(self, node: Scalar, annotated: inspect.Type, key: str) -> Any:
+    def _scalar(self, node: Scalar, annotated: inspect.Type, key: str) -> object:
         extra = annotated.extra or {} if isinstance(annotated, inspect.Metadata) else {}
         if "verbatim" not in extra and holds_reference(node.text):
             self.found[key] = node

@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gofer.config.yaml.document import display, parse_document, read_document
 from gofer.config.yaml.nodes import Items, Node, Scalar, Table, is_null
@@ -213,7 +213,7 @@ def _workspaces(folder: Path) -> Iterator[Path]:
             yield candidate
 
 
-def _workspace_table(folder: Path) -> dict[str, Any] | None:
+def _workspace_table(folder: Path) -> dict[str, object] | None:
     try:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Required, TypedDict
 
 import msgspec
 
@@ -107,16 +107,34 @@ class RecordedOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         return Outcome(*(getattr(self, name) for name in Outcome._fields))
 
 
+class LedgerAttempt(TypedDict, total=False):
+    """An attempt in the form of the ledger: the fields of Attempt that are not the default. If a newer gofer
+    wrote it, the words may be unknown here.
+    """
+
+    number: Required[int]
+    state: Required[str]
+    reason: str | None
+    detail: str | None
+    exit_code: int | None
+    started_at: float | None
+    ended_at: float | None
+    elapsed_s: float | None
+    gpus: list[list[int]]
+
+
 class Attempt(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=True):
     """One start of a run on the cluster."""
 
     number: Count
     gpus: tuple[tuple[Count, ...], ...] = ()
 
-    def encode(self) -> dict[str, Any]:
+    def encode(self) -> LedgerAttempt:
         """The attempt in the form of the ledger, without values that are the default."""
         built = msgspec.to_builtins(self)
-        return {"number": built.pop("number"), **built}
+        found: LedgerAttempt = {"number": built.pop("number"), "state": built.pop("state")}
+        found.update(built)
+        return found
 
 
 class Observation(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from gofer.core.states import State
 from gofer.tracking.rows import (
@@ -25,6 +25,9 @@ from gofer.tracking.rows import (
     plain,
     to_json,
 )
+
+if TYPE_CHECKING:
+    from gofer.model.run import LedgerAttempt
 
 _T = TypeVar("_T")
 _GOING = (State.RUNNING, State.STARTING)
@@ -44,7 +47,7 @@ _Change = tuple[RunRow, RunRow]  # before and after
 
 
 class _Encodes(Protocol):
-    def encode(self) -> dict[str, Any]: ...
+    def encode(self) -> LedgerAttempt: ...
 
 
 class Observed(Protocol):

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.core.json_text import parse_json
 from gofer.core.states import FINAL_STATES, State
 from gofer.model.ids import short_id
+
+if TYPE_CHECKING:
+    from gofer.model.run import LedgerAttempt
 
 FINAL = frozenset(str(state) for state in FINAL_STATES)
 ACTIVE = tuple(str(state) for state in State if state not in FINAL_STATES)
@@ -55,7 +58,7 @@ class RunRow(NamedTuple):
     started_at: float | None
     ended_at: float | None
     elapsed_s: float | None
-    attempts: list[dict[str, Any]]
+    attempts: list[LedgerAttempt]
     snapshot: str | None
     tags: dict[str, str]
     counts: dict[str, int]
@@ -86,7 +89,7 @@ class Event(NamedTuple):
 
     at: float
     event: str
-    data: dict[str, Any]
+    data: Mapping[str, object]
 
 
 # The record has its own table, so that a scan of `runs` does not read the 1 MB record of a large array.
@@ -116,7 +119,7 @@ def short_id_of(column: str) -> str:
     return f"substr({after_dash}, instr({after_dash}, '-') + 1)"
 
 
-def to_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+def to_json(value: Mapping[str, object] | Sequence[object]) -> str:
     """ASCII JSON, so that text that is not UTF-8 (surrogates from argv) passes through SQLite unchanged."""
     return _COMPACT.encode(value) if value else ("{}" if isinstance(value, Mapping) else "[]")
 
@@ -198,11 +201,11 @@ _SHAPES: dict[int, tuple[str, type, frozenset[type]]] = {
 _ATTEMPTS_AT = RunRow._fields.index("attempts")
 
 
-def _is_attempt(value: dict[str, Any]) -> bool:
+def _is_attempt(value: dict[str, object]) -> bool:
     return type(value.get("number")) is int and isinstance(value.get("state"), str)
 
 
-def _decode_json(text: str, at: int) -> Any:
+def _decode_json(text: str, at: int) -> object:
     empty, outer, inner = _SHAPES[at]
     if text == empty:  # the usual case
         return outer()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.handoff import HandoffStore
@@ -93,7 +93,7 @@ class AzureConnection:
         )
 
     @cached_property
-    def compute(self) -> Mapping[str, Any]:
+    def compute(self) -> Mapping[str, object]:
         """The compute as the service describes it, asked once. Only for the platforms `aml` and `itp`."""
         return self.service.compute(self.options.compute or "")
 

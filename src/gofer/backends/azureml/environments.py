@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gofer.backends.azureml import names
 from gofer.backends.azureml.names import Workspace
@@ -82,7 +82,7 @@ def ensure(service: Service, environment: Environment) -> str:
     return environment.id
 
 
-def environment_body(image: str) -> dict[str, Any]:
+def environment_body(image: str) -> dict[str, object]:
     """The request body. Pure."""
     return {"properties": {"image": image, "isAnonymous": False, "isArchived": False}}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,9 @@ from gofer.core.secrets.run_secrets import RunSecrets
 from gofer.core.store_spec import StoreSpec
 from gofer.errors import CredentialError, GoferError, Unreachable
 from gofer.objects import open_objects
+from gofer.objects.base import ObjectService
 from gofer.objects.facts import Exists, ObjectsError
+from gofer.objects.files import FileObjects
 from gofer.transport.bundle import bundle, mark
 
 REQUEST = "request.json"
@@ -23,7 +24,7 @@ PRIVATE = "private.json"
 _YOUNG_S = 12 * 3600.0
 _STORAGE = "https://storage.azure.com/.default"
 
-Objects = Any
+Objects = ObjectService | FileObjects
 
 
 class HandoffStore:

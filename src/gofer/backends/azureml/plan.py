@@ -99,7 +99,7 @@ def job_body(
     inputs |= {folder.port: folder.body for folder in body_input.folders if not folder.is_output}
     # Shown in the portal, with the placeholders for outputs instead of paths on the node.
     command = _command_of(record, row)
-    properties: dict[str, Any] = {
+    properties: dict[str, object] = {
         "jobType": "Command",
         "displayName": record.name if row is None else f"{record.name}-{row}",
         "description": quote_command(command)[:_MOST_DESCRIPTION],
@@ -193,9 +193,9 @@ def _environment(request: AzureRequest, options: AzureOptions) -> dict[str, str]
     return dict(request.env)
 
 
-def _resources(request: AzureRequest, body_input: BodyInput) -> dict[str, Any]:
+def _resources(request: AzureRequest, body_input: BodyInput) -> dict[str, object]:
     options = body_input.options
-    found: dict[str, Any] = {"instanceCount": request.layout.nodes, "properties": {}}
+    found: dict[str, object] = {"instanceCount": request.layout.nodes, "properties": {}}
     if options.instance_type:
         prefix = "Singularity." if options.platform == "singularity" else ""
         found["instanceType"] = prefix + options.instance_type.removeprefix(prefix)
@@ -212,7 +212,7 @@ def _resources(request: AzureRequest, body_input: BodyInput) -> dict[str, Any]:
     return found
 
 
-def _supercomputer(body_input: BodyInput) -> dict[str, Any]:
+def _supercomputer(body_input: BodyInput) -> dict[str, object]:
     options = body_input.options
     fields = {
         "interactive": options.interactive,
@@ -233,8 +233,8 @@ def _supercomputer(body_input: BodyInput) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _when_needed(request: AzureRequest, body_input: BodyInput) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _when_needed(request: AzureRequest, body_input: BodyInput) -> dict[str, object]:
+    found: dict[str, object] = {}
     # The service starts one process on each node of a PyTorch job, and gofer's agent starts the ranks.
     if request.launcher == "mpi":
         procs = request.layout.procs_per_node
@@ -310,7 +310,7 @@ class FolderBinding(NamedTuple):
     name: str
     port: str
     is_output: bool
-    body: dict[str, Any]
+    body: dict[str, str]
     datastore: str
     place: BlobPlace
 

@@ -35,7 +35,7 @@ def every(rows: list[int] | None) -> list[int | None]:
     return [None] if rows is None else list(rows)
 
 
-class StopOrder(TypedDict):
+class StopFields(TypedDict):
     """A request to stop. Without a grace, the grace of the job counts."""
 
     grace_s: Optional[float]
@@ -96,10 +96,10 @@ class Handoff:
     def ask_to_stop(self, row: int | None, grace_s: float | None) -> None:
         self.write(_cancel(row), files.encode({"grace_s": grace_s}))
 
-    def stop_order(self, row: int | None) -> StopOrder | None:
+    def stop_order(self, row: int | None) -> StopFields | None:
         """The request to stop the row or the whole array; None when there is none."""
         own = None if row is None else files.read_json(self.at(_cancel(row)))
-        return cast("StopOrder | None", own or files.read_json(self.at(_cancel(None))))
+        return cast("StopFields | None", own or files.read_json(self.at(_cancel(None))))
 
     # -- messages of nodes
 

@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.config.references import references
 from gofer.config.stores import SECRET_KEYS, StoreEntry
@@ -141,7 +141,7 @@ def store_names(session: Session) -> list[str]:
     return names
 
 
-def store_rows(session: Session) -> list[dict[str, Any]]:
+def store_rows(session: Session) -> list[dict[str, str]]:
     """Name, URL, kind of credentials and origin of every store. Does not look up any secret."""
     entries = [session.settings.store(name) for name in store_names(session)]
     return [
@@ -150,7 +150,7 @@ def store_rows(session: Session) -> list[dict[str, Any]]:
     ]
 
 
-def store_facts(session: Session, name: str) -> dict[str, Any]:
+def store_facts(session: Session, name: str) -> dict[str, object]:
     """All facts about one store. For a SAS, also its permissions and expiry, or why they are unknown."""
     entry = session.settings.store(name)
     options = {key: value for key, value in entry.options._asdict().items() if value}
@@ -180,7 +180,7 @@ def opened_by(entry: StoreEntry) -> str:
     )
 
 
-def _sas_facts(session: Session, entry: StoreEntry) -> dict[str, Any]:
+def _sas_facts(session: Session, entry: StoreEntry) -> dict[str, object]:
     try:
         facts = sas_facts(bare_token(session.settings.resolve(entry.options.sas or "")))
     except GoferError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.backends import registry
 from gofer.core import run_layout as names
@@ -135,7 +135,7 @@ def _check_folder(folder: Path, row: RunRow, *, force: bool) -> None:
 def _write_record(session: Session, row: RunRow, folder: Path) -> None:
     """Write the record, which names the run for people and for the next extraction."""
     owner = session.ledger.get(row.group_id or row.id)
-    record = decode(owner.record, dict[str, Any]) if owner is not None else None
+    record = decode(owner.record, dict[str, object]) if owner is not None else None
     record = record or {"id": row.group_id or row.id}
     which = {} if row.row_index is None else {"row": row.row_index}
     write_whole(str(folder / RECORD), encode({**record, **which}) + b"\n")

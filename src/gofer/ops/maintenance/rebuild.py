@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -297,11 +297,11 @@ def _origins(damaged: Path | None) -> dict[str, _Origin]:
     return {str(line[0]): _Origin(*map(str, line[1:])) for line in lines}
 
 
-def _salvaged(damaged: Path | None, sql: str) -> list[tuple[Any, ...]]:
+def _salvaged(damaged: Path | None, sql: str) -> list[tuple[object, ...]]:
     """Rows that can still be read from a damaged ledger; empty when none is damaged."""
     import sqlite3
 
-    found: list[tuple[Any, ...]] = []
+    found: list[tuple[object, ...]] = []
     if damaged is None:
         return found
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -86,7 +86,7 @@ class ExitRecord(RecordedOutcome, frozen=True, kw_only=True, omit_defaults=False
     signal: Count | None = None
     first_failure: Failure | None = None
     ranks: tuple[RankEnd, ...] = ()
-    kept: Any = None
+    kept: object = None
 
 
 class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     started_at: Seconds | None = None
     ended_at: Seconds | None = None
     elapsed_s: Seconds | None = None
-    attempts: list[dict[str, Any]] = []
+    attempts: list[dict[str, object]] = []
 
 
 def read_lines(data: bytes, kind: type[T]) -> Iterator[T]:

@@ -6,8 +6,8 @@ every node of the last attempt and a retry policy that allows no other attempt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -17,7 +17,7 @@ from gofer.core.retries import should_retry
 from gofer.core.states import Reason, State
 from gofer.model.bounds import Count
 from gofer.model.decode import convert
-from gofer.model.run import Attempt, Observation
+from gofer.model.run import Attempt, LedgerAttempt, Observation
 from gofer.ops.runs.run_folder import End, ExitRecord
 
 _MOST_NUMBER = 1e11
@@ -58,7 +58,7 @@ class RunStatus(NamedTuple):
     started_at: float | None = None
     ended_at: float | None = None
     elapsed_s: float | None = None
-    attempts: tuple[dict[str, Any], ...] = ()
+    attempts: tuple[LedgerAttempt, ...] = ()
 
 
 def derive(facts: RunFacts) -> RunStatus:
@@ -84,23 +84,23 @@ def derive(facts: RunFacts) -> RunStatus:
     return RunStatus(**result.encode(), attempts=attempts)
 
 
-def plain_attempt(one: dict[str, Any]) -> dict[str, Any]:
+def plain_attempt(one: Mapping[str, object]) -> LedgerAttempt:
     """An attempt in the form of the ledger. If a newer gofer wrote it, only simple values are kept, and as
     numbers only numbers.
     """
     known = convert(one, Attempt)
     if known is not None:
         return known.encode()
-    plain = {
+    plain: dict[str, Any] = {
         name: value
         for name, value in one.items()
         if _is_plain(value) and (name not in _NUMBERS or not isinstance(value, str))
     }
     number, state = convert(plain.get("number"), Count), convert(plain.get("state"), str)
-    return {**plain, "number": number or 0, "state": state or State.UNKNOWN.value}
+    return cast("LedgerAttempt", {**plain, "number": number or 0, "state": state or State.UNKNOWN.value})
 
 
-def known_attempt(one: dict[str, Any]) -> Attempt:
+def known_attempt(one: Mapping[str, object]) -> Attempt:
     """An attempt as an object. If it has unknown words, only its number is used."""
     number = convert(one.get("number"), Count)
     return convert(one, Attempt) or Attempt(number=number or 0, state=State.UNKNOWN)

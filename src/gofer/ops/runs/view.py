@@ -33,7 +33,7 @@ from gofer.storage.base import OnDisk
 from gofer.text import format_time
 
 if TYPE_CHECKING:
-    from gofer.model.run import RunRecord
+    from gofer.model.run import LedgerAttempt, RunRecord
     from gofer.ops.runs.run_folder import LogFile, RunFolder
     from gofer.ops.session import Session
     from gofer.storage.base import Store
@@ -125,7 +125,7 @@ def _state(word: str) -> State:
     return State(word) if word in list(State) else State.UNKNOWN
 
 
-def _attempt(one: dict[str, Any]) -> AttemptDocument:
+def _attempt(one: LedgerAttempt) -> AttemptDocument:
     return AttemptDocument(
         number=one["number"],
         state=_state(one["state"]),
@@ -138,9 +138,9 @@ def _attempt(one: dict[str, Any]) -> AttemptDocument:
     )
 
 
-def log_json(log: LogFile, store: Store) -> dict[str, Any]:
+def log_json(log: LogFile, store: Store) -> dict[str, object]:
     """A log as plain JSON values, as in `logs` of a run."""
-    plain: dict[str, Any] = msgspec.to_builtins(_log(log, store))
+    plain: dict[str, object] = msgspec.to_builtins(_log(log, store))
     return plain
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.backends.base import Waiting
 from gofer.core.states import Reason, State
@@ -85,7 +85,7 @@ class Why(NamedTuple):
     log_tail: tuple[str, ...] = ()
     durable: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON values; times in RFC 3339, ages and durations in seconds."""
         row, failure, life = self.row, self.failure, self.life
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.backends.registry import Kinds
 from gofer.config import settings
@@ -47,6 +47,6 @@ def load_definition(session: Session, definition: TargetDefinition) -> Settings:
     return defined_settings(definition, session.paths, session.environ, Kinds(), find_aml)
 
 
-def config_schema() -> dict[str, Any]:
+def config_schema() -> dict[str, object]:
     """The JSON Schema of gofer.yaml, with the options of every kind of target."""
     return project_schema(Kinds())

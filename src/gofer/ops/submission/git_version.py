@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gofer.errors import GoferError
 from gofer.transport import process
@@ -67,7 +67,7 @@ def reads_contents(command: Sequence[str], folder: Path) -> bool:
     return (folder / _DVC_FOLDER).is_dir() and any(_DVC.search(word) for word in command)
 
 
-def _read_project(folder: Path) -> dict[str, Any] | None:
+def _read_project(folder: Path) -> dict[str, object] | None:
     """The pyproject.toml, if it may take a version from git; else None."""
     try:
         with (folder / "pyproject.toml").open("rb") as file:
@@ -84,7 +84,7 @@ def _read_project(folder: Path) -> dict[str, Any] | None:
         return None
 
 
-def _variables(project: dict[str, Any]) -> list[str]:
+def _variables(project: dict[str, object]) -> list[str]:
     """The variables that the project's build reads instead of git."""
     tool, name = _table(project, "tool"), _table(project, "project").get("name")
     requires = _table(project, "build-system").get("requires")
@@ -104,7 +104,7 @@ def _variables(project: dict[str, Any]) -> list[str]:
     return found
 
 
-def _table(value: dict[str, Any], key: str) -> dict[str, Any]:
+def _table(value: dict[str, object], key: str) -> dict[str, object]:
     found = value.get(key)
     return found if isinstance(found, dict) else {}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gofer.transport.azure import device, token_sources
 from gofer.transport.azure.profile import TENANT_VARIABLE, folder_of, name_of
@@ -86,7 +86,7 @@ class AzureCredential:
             self._remember(found.value)
         return found
 
-    def get_token(self, *scopes: str, claims: str | None = None, **_: Any) -> AccessToken:
+    def get_token(self, *scopes: str, claims: str | None = None, **_: object) -> AccessToken:
         """The method that azure-core calls."""
         from azure.core.credentials import AccessToken
 
