@@ -38,7 +38,7 @@ def entry() -> None:
 
 def main(argv: list[str]) -> int:
     """Run one command line; every failure ends here as lines on stderr and an exit status."""
-    # Values that this command line shares. With `debug`, an error is shown with its traceback.
+    # Notes of the options for this function. With `debug`, an error is shown with its traceback.
     notes: dict[str, object] = {}
     try:
         return _run(argv, notes)
@@ -50,6 +50,7 @@ def main(argv: list[str]) -> int:
         from gofer.cli.output.done import last_done
         from gofer.cli.output.failure import explain
 
+        # The command has had its effect, and only its output failed: an OSError of stdout has no file name.
         if last_done() and isinstance(error, OSError) and error.filename is None:
             return _cannot_write(error)
         status = explain(error, debug="debug" in notes or os.environ.get("GOFER_DEBUG", "0") not in ("", "0"))

@@ -47,7 +47,7 @@ def moving_options() -> list[click.Parameter]:
         Flag("--checksum", "Compare files of equal size by contents instead of by time"),
         Option(
             "-j --jobs",
-            "Number of requests at the same time",
+            "Number of requests to the stores at the same time",
             default_text="chosen by measuring",
             type=click.IntRange(min=1, max=1024),
             metavar="N",

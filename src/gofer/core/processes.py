@@ -16,6 +16,8 @@ from gofer.core.sleep import pause
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+# How often in a row a listing of /proc must show no process before there is none: a fork during the listing
+# can hide its child once.
 _EMPTY_LISTINGS = 3
 
 
@@ -53,6 +55,7 @@ def end_with_parent(number: int) -> None:
 
 
 def boot_id() -> str:
+    """A text that the kernel chooses anew at each start of the machine."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
@@ -70,6 +73,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
+    """The identity of a process; None when there is none, or only its exit status is left (a zombie)."""
     found = stat(pid)
     return None if found is None or found.state in "ZX" else ProcessIdentity(pid, found.start)
 
@@ -106,6 +110,7 @@ def send(who: ProcessIdentity, sig: int) -> bool:
 
 
 def all_processes() -> dict[int, Stat]:
+    """Every process that this user can see, by pid. Not one moment: processes start and end meanwhile."""
     table = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,4 +1,8 @@
-"""Explains a refusal of a service in one line: the store, the problem, and what to do."""
+"""Explains a refusal of a service in one line: the store, the problem, and what to do.
+
+The stores of this package call `explain` for each error of a service before it reaches their callers. Pure,
+except for the clock.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +134,7 @@ def _sas_problem(error: ObjectsError, operation: FailedOperation, sas: SasFacts)
         needed = "containers" if operation.verb == "list" else "objects"
         return f"its SAS is not for {needed} (`srt={sas.resources}`)"
     if error.code == "AuthorizationSourceIPMismatch":
-        f"its SAS is for other addresses than this machine's (`sip={sas.addresses}`)"
+        return f"its SAS is for other addresses than this machine's (`sip={sas.addresses}`)"
     if error.code == "AuthorizationProtocolMismatch":
         return f"its SAS is only for `{sas.protocols}`"
     if error.code == "AuthorizationPermissionMismatch":

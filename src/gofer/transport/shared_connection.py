@@ -31,6 +31,7 @@ from gofer.transport.ssh_errors import BEHIND_ANOTHER, explain
 from gofer.transport.ssh_route import Route, find_route
 
 _CONNECT_S = 20
+# How long a connection that nobody opened by `gofer login` stays open, for the next command.
 _SHORT_S = 60
 # `ssh -O` asks a process of this machine.
 _CONTROL_S = 5.0
@@ -104,6 +105,7 @@ def _options_to(host: str, sockets: Path, via: str = "", *, is_jump: bool = Fals
         "ServerAliveCountMax": "3",
     }
     route = find_route(host, via)
+    # The person's own connection has passed every question, so it is used as it is.
     if route.shares and _is_own_open(host):
         return options | {"ControlMaster": "no"}
     note_use(host, sockets)
@@ -165,7 +167,9 @@ def keep_open(
     if found is not None:
         return found
     private_folder.make_missing(sockets)
-    _control("stop", host, sockets)  # the one of a minute: commands that use it continue, new ones do not
+    _control(
+        "stop", host, sockets
+    )  # a connection of `_SHORT_S`: commands that use it continue, new ones do not
     options = {
         "BatchMode": "no" if asks else "yes",
         "ConnectTimeout": str(_CONNECT_S),

@@ -146,7 +146,9 @@ def _most(gpu: GpuUse) -> str:
 
 
 def _came_home(facts: RunDetails) -> list[tuple[str, str]]:
-    """What the run left, what it did not, and how to fetch it."""
+    """What the run left: outputs, other files, copies that stay on a node (`stays`), what was left out, up
+    to which time the store has the files (`durable`), and how to fetch them.
+    """
     found = facts.came_home
     left_out = [printable(f"{path} ({why})") for path, why in found.left_out[:_MOST_LEFT_OUT]]
     if found.left_count > len(left_out):

@@ -53,12 +53,18 @@ class KeepLimit:
         self.counted = 0
 
     def divide(self, found: KeptSelection) -> Portion:
-        """Divide the files that were found, and count the kept bytes for the group. Call once per attempt."""
+        """Divide the files that were found, and count the kept bytes for the group. Call once per attempt.
+
+        Outputs are always wanted. The limits apply to the other files, those beside the code; a limit of 0
+        keeps none of them, and the setting is then not named, because nothing was exceeded.
+        """
         limit = self._rules.limit
         if not found.others or not limit:
             return Portion(found.outputs, found.others)
         size = self._size(found)
         if self._keeping.copies:
+            # The disk outlives the run, so nothing is lost when all the files stay there. A part of them in
+            # the store would be neither whole nor the person's choice.
             is_within = size <= limit
             if is_within and self._take(size, whole=True) == size:
                 return Portion([*found.outputs, *found.others], [])
@@ -66,6 +72,9 @@ class KeepLimit:
         return self._newest(found, size)
 
     def _newest(self, found: KeptSelection, size: int) -> Portion:
+        """The newest files: above the limit of the run up to `most`, which includes the outputs, because what
+        is left out is lost with the node.
+        """
         most = size
         if size > self._rules.limit:
             room = self._rules.most - sum(one.size for one in found.outputs)
@@ -78,6 +87,9 @@ class KeepLimit:
         return Portion([*found.outputs, *kept], left, name if left else None)
 
     def _take(self, size: int, *, whole: bool) -> int:
+        """How many bytes the group still has for this run, up to `size`; with `whole`, all of them or none. A
+        run that is no row has no group, and gets all.
+        """
         if self._keeping.tally is None:
             return size
         before = min(self.counted, size)

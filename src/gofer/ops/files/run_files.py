@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 # The set-user-id and set-group-id bits are never copied from a store.
 _MODE = 0o1777
 _SECOND_NS = 1_000_000_000
+# An object that is younger may be replaced within the same second of its time. Its copy gets a time that no
+# object has, a millisecond later, so that the next copy reads it again.
 _SETTLED_S = 2.0
 _UNSETTLED_NS = 1_000_000
 _KINDS = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gofer.tracking.ledger import RunRow
 
 
-# A shell reports a child killed by signal n as 128 + n.
+# A shell reports a child killed by signal n as 128 + n; Linux has 64 signals.
 _SHELL_SIGNALS = range(129, 193)
 
 # Used when the node and the cluster give no more exact reason.
@@ -43,6 +43,7 @@ _LATE_BEFORE = (
     *("set-up reached the time limit", "the time limit was reached "),
     *("set-up ran into the time limit", "the time limit came "),
 )
+# A process can exit with no higher status.
 _HIGHEST = 255
 
 
@@ -159,6 +160,7 @@ def status_of(row: RunRow) -> int:
 
 
 def _of_group(session: Session, group: RunRow) -> int:
+    """The highest status of the rows that did not succeed; 1 when the ledger has no such row."""
     if group.state == "succeeded":
         return 0
     bad = [state for state in group.counts if state != "succeeded"]

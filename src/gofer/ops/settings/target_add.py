@@ -58,7 +58,9 @@ def prepare_target(
 ) -> NewTarget:
     """Visit the cluster, and put the options of the target together. Writes nothing. Blocks.
 
-    `given` are options that the person typed, with the hosts under `host`. `ask` asks for what is missing;
+    The kind of target gives the steps, one after the other: a fact to show, a machine to visit, a question.
+    `given` are options that the person typed, by their names in gofer.yaml; `host` answers the question for
+    the machine. `ask` asks for what is missing;
     None when nobody can answer. `show` gets what was found. `log_in` is called for a machine that asks for a
     password or a code. UsageError for a missing or impossible value, Unreachable when a machine does not
     answer.
@@ -155,6 +157,7 @@ def _entry(options: Mapping[str, object]) -> Entry:
 
 
 def _value(value: object) -> Value:
+    """A value as YAML reads it back: the text `8` is a number, as it would be when a person types it."""
     if isinstance(value, list):
         return [_value(one) for one in value]
     return typed_value(str(value))

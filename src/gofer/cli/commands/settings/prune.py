@@ -129,7 +129,7 @@ def _things(count: int) -> str:
 
 
 def _print(found: PruneSurvey, done: PruneResult, *, dry_run: bool) -> None:
-    gone = {one[:3] for one in done.removed}
+    gone = {one[:3] for one in done.removed}  # place, kind and name: sizes may differ after a survey
     items = [
         {**one._asdict(), "at": format_time(one.at), "removed": one[:3] in gone} for one in found.removable
     ]
