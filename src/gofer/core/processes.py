@@ -55,7 +55,7 @@ def end_with_parent(number: int) -> None:
 
 
 def boot_id() -> str:
-    """A text that the kernel chooses anew at each start of the machine."""
+    """A text of the kernel that differs after each start of the machine."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 

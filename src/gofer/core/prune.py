@@ -13,6 +13,7 @@ import time
 from typing import Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from gofer.core import files, private_folder
+from gofer.core.code.trees import open_folders
 from gofer.core.sleep import pause
 
 GONE = "gone"
@@ -74,8 +75,6 @@ def set_aside(root: str, path: str) -> Optional[str]:
 def delete(path: str) -> None:
     """Delete a file, link or folder. Idempotent. OSError when it cannot be removed."""
     import shutil  # slow to load, and callers that only list or touch do not need it
-
-    from gofer.core.code.trees import open_folders
 
     try:
         if os.path.isdir(path) and not os.path.islink(path):

@@ -14,7 +14,7 @@ from gofer.core.store_spec import StoreSpec
 if TYPE_CHECKING:
     from gofer.objects.azure import AzureObjects
     from gofer.objects.base import ObjectService
-    from gofer.objects.client import Signer
+    from gofer.objects.client import Client, Signer
     from gofer.objects.files import FileObjects
     from gofer.objects.retry_policy import Policy
     from gofer.objects.s3 import S3Objects
@@ -44,16 +44,15 @@ def open_objects(spec: StoreSpec, *, policy: Optional[Policy] = None) -> Union[O
 def open_azure(spec: StoreSpec, signer: Signer, *, policy: Optional[Policy] = None) -> AzureObjects:
     """The client of a container, with any signer."""
     from gofer.objects.azure import AzureObjects
-    from gofer.objects.client import Client
 
     endpoint = spec["endpoint"] or ""
-    client = Client(endpoint, signer, policy=policy, silence_timeout_s=_silence_timeout_s(spec))
-    return AzureObjects(client, endpoint, spec["container"], spec.get("prefix", ""))
+    return AzureObjects(
+        _client(endpoint, signer, policy, spec), endpoint, spec["container"], spec.get("prefix", "")
+    )
 
 
 def open_s3(spec: StoreSpec, *, policy: Optional[Policy] = None) -> S3Objects:
     """The client of a bucket."""
-    from gofer.objects.client import Client
     from gofer.objects.s3 import S3Objects
     from gofer.objects.s3_auth import AccessKey, SigV4
     from gofer.objects.wire import ServerAddress
@@ -63,8 +62,7 @@ def open_s3(spec: StoreSpec, *, policy: Optional[Policy] = None) -> S3Objects:
     keys = AccessKey(spec["access_key"], spec["secret_key"], spec.get("session_token"))
     region = spec.get("region") or "us-east-1"
     signer = SigV4(keys, region, server.host_header, is_secure=server.scheme == "https")
-    client = Client(url, signer, policy=policy, silence_timeout_s=_silence_timeout_s(spec))
-    return S3Objects(client, url, spec["bucket"], spec.get("prefix", ""))
+    return S3Objects(_client(url, signer, policy, spec), url, spec["bucket"], spec.get("prefix", ""))
 
 
 def s3_url(spec: StoreSpec) -> str:
@@ -94,7 +92,8 @@ def _azure_signer(spec: StoreSpec) -> Signer:
     return Bearer(lambda: (token, time.time() + 86400))
 
 
-def _silence_timeout_s(spec: StoreSpec) -> float:
+def _client(url: str, signer: Signer, policy: Optional[Policy], spec: StoreSpec) -> Client:
+    from gofer.objects.client import Client
     from gofer.objects.wire import SILENCE_TIMEOUT_S
 
-    return spec.get("timeout_s", SILENCE_TIMEOUT_S)
+    return Client(url, signer, policy=policy, silence_timeout_s=spec.get("timeout_s", SILENCE_TIMEOUT_S))

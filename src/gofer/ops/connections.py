@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gofer.ops.session import Session
     from gofer.storage.base import Store
     from gofer.tracking.ledger import RunRow
-    from gofer.transport.ssh import Login
+    from gofer.transport.ssh import Login, SshMachine
 
 
 class Connections:
@@ -119,9 +119,7 @@ class Connections:
         by_login = entry.url.startswith("az://") and not (entry.options.key or entry.options.sas)
         target, login = self._login_to(entry.url)
         if login is not None:
-            from gofer.transport.ssh import reach  # slow to load, and only other machines need it
-
-            reach(login, target)  # the store then names the target in its errors
+            _reach(login, target)  # the store then names the target in its errors
         own = self._session.paths.store_dir.as_uri() if login is None else _own_store(login)
         return open_store(
             entry.url,
@@ -196,11 +194,9 @@ class Connections:
         return self._backends[key]
 
     def _context(self, target: Target, store_url: str, placement: str) -> BackendContext:
-        from gofer.transport.ssh import reach  # slow to load, and only other machines need it
-
         store, capabilities = self.store(store_url), registry.capabilities_of(target)
         login = registry.find(target.kind).login(target.options, _ssh_host(store_url))
-        machine = LocalMachine() if login is None else reach(login, target.name)
+        machine = LocalMachine() if login is None else _reach(login, target.name)
         path = None
         if login is None and isinstance(store, OnDisk):
             path = str(store.path("runs").parent)
@@ -244,3 +240,10 @@ def _own_store(login: Login) -> str:
 
 def _owner(entry: StoreEntry) -> str:
     return f"the store `{entry.name or entry.url}`"
+
+
+def _reach(login: Login, target: str) -> SshMachine:
+    """The machine of a login. Only targets on other machines need the module, which is slow to load."""
+    from gofer.transport.ssh import reach
+
+    return reach(login, target)

@@ -11,7 +11,7 @@ from gofer.core.code.packs import Read, read_object
 from gofer.core.code.snapshot_names import ManifestError
 from gofer.core.node_request import FunctionFields
 from gofer.core.store_spec import StoreSpec
-from gofer.node.code import checkout
+from gofer.node.code import checkout, git_folder
 from gofer.node.code.project_environments import link_environments
 from gofer.node.task import Task
 from gofer.objects import open_objects
@@ -32,8 +32,6 @@ def stage(task: Task) -> None:
     times_key = run_layout.times_key(task.request.id) if task.origin.get("file_times") else None
     checkout.restore(read, snapshot, task.code, times_key=times_key)
     if task.origin.get("git"):
-        from gofer.node.code import git_folder  # few runs need it
-
         git_folder.unpack(read_object(read, run_layout.git_key(task.request.id)), task.code)
     link_environments(task.origin, task.code)
 

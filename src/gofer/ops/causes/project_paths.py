@@ -6,6 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from gofer.node.code.work_folders import copy_name
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -36,7 +38,6 @@ def _copy(run_id: str, folder: str) -> str:
 
     The folder of a copy has the id of the run in its name. Only a path in quotes may contain spaces.
     """
-    from gofer.node.code.work_folders import copy_name  # only failed runs need code of nodes
 
     name = re.escape(copy_name({"folder": folder}))
     before = r"(?:(?<=[\"'`])/[^\"'`\n]*?|/[^\s\"'`:]*?)"
