@@ -184,6 +184,14 @@ drill-azure: ready ## submissions to a simulated Azure ML that fails: FAULTS=100
 	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(PY) -m azuredrill --faults $(FAULTS) $(ARGS)
 
+.PHONY: drill-k8s
+drill-k8s: FAULTS = 10000
+drill-k8s: REAL = 300
+drill-k8s: ready ## runs on a real Kubernetes whose API, pods, nodes and servers fail: FAULTS=10000 REAL=300
+	@bash scripts/apt-packages.sh
+	@bash scripts/test-services.sh
+	@PYTHONPATH=tests $(PY) -m k8sdrill --faults $(FAULTS) --real $(REAL) $(ARGS)
+
 .PHONY: support
 support: ready ## write docs/support.md from the results of the conformance suite on every backend
 	@bash scripts/apt-packages.sh

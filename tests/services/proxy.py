@@ -23,13 +23,14 @@ _RESET = struct.pack("ii", 1, 0)
 
 
 class Request(NamedTuple):
-    """A request as the proxy saw its head; `number` counts from 0."""
+    """A request as the proxy saw its head; `number` counts from 0, `peer` is the port of the client."""
 
     number: int
     method: str
     path: str
     headers: dict[str, str]
     size: int
+    peer: int = 0
 
 
 class Fault(NamedTuple):
@@ -140,7 +141,8 @@ class _Link:
         headers = _headers(head)
         proxy = self._proxy
         size = int(headers.get("content-length", "0"))
-        request = Request(len(proxy.requests), method, path, headers, size)
+        peer = self._writer.get_extra_info("peername")[1]
+        request = Request(len(proxy.requests), method, path, headers, size, peer)
         proxy.requests.append(request)
         fault = proxy.faults(request)
         proxy.injected += fault is not None

@@ -16,7 +16,7 @@ from tls_server import TlsServer
 
 from gofer.errors import CredentialError, Unreachable
 from gofer.text import format_time
-from gofer.transport.kubernetes.client import KubeApiError, KubeClient
+from gofer.transport.kubernetes.client import KubeApiError, KubeClient, WriteConflict
 from gofer.transport.kubernetes.kubeconfig import ExecPlugin, KubeCluster, KubeContext, KubeUser
 
 JOBS = "/apis/batch/v1/namespaces/research/jobs"
@@ -211,3 +211,15 @@ def test_a_server_that_is_not_there_is_named(authority: Authority, tmp_path: Pat
     server.close()
     with pytest.raises(Unreachable, match=f"cluster at {server.url} cannot be reached"):
         client(server, authority, KubeUser()).get("/version")
+
+
+def test_a_write_is_sent_again_when_another_one_came_between(server: TlsServer, authority: Authority) -> None:
+    conflict = {"reason": "Conflict", "message": "Operation cannot be fulfilled on resourcequotas"}
+    server.answers[JOBS] = [(409, conflict), (409, conflict), (201, {"kind": "Job"})]
+    assert client(server, authority, KubeUser()).create(JOBS, {})["kind"] == "Job"
+    assert len(server.seen) == 3
+    server.answers[JOBS] = [(409, {"reason": "AlreadyExists"})]
+    with pytest.raises(KubeApiError) as caught:
+        client(server, authority, KubeUser()).create(JOBS, {})
+    assert caught.value.reason == "AlreadyExists" and not isinstance(caught.value, WriteConflict)
+    assert len(server.seen) == 4

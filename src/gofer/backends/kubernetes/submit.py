@@ -21,7 +21,7 @@ from gofer.node.kubernetes import places
 from gofer.node.rendezvous.peer_messages import HANDOFFS
 from gofer.objects import open_objects
 from gofer.transport.bundle import bundle, mark
-from gofer.transport.kubernetes.client import KubeApiError
+from gofer.transport.kubernetes.client import KubeApiError, WriteConflict
 
 # A Secret holds 1 MiB at most, private values included.
 _MOST_REQUEST = 600_000
@@ -57,7 +57,7 @@ class KubernetesSubmitter:
         try:
             self._put_all(plan, private)
         except KubeApiError as error:
-            if not 400 <= error.status < 500:
+            if not 400 <= error.status < 500 or isinstance(error, WriteConflict):
                 raise
             notes.update(run_id, rejected=str(error))
             self._remove_secret(run_id)

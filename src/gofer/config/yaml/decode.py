@@ -30,6 +30,9 @@ from gofer.text import did_you_mean, parse_duration_s
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?")
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+# Where any value is allowed, `no` and `on` are text, as in YAML 1.2.
+_TEXT = inspect.StrType()
+_BOOLEANS = {"true": True, "false": False}
 _NAMES: Mapping[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.IntType: "a whole number",
@@ -204,6 +207,8 @@ class Decoder:
         kind, _ = without_metadata(annotated)
         if isinstance(kind, inspect.UnionType):
             return self._one_of(node, kind, key)
+        if isinstance(kind, inspect.AnyType):
+            return self._anything(node, key)
         if isinstance(node, Table) and isinstance(kind, inspect.StructType):
             return self.struct(node.entries, kind, key, node.place)
         if isinstance(node, Table) and isinstance(kind, inspect.DictType):
@@ -270,6 +275,23 @@ class Decoder:
                 check_name(name, kind, key, node.place)
                 values[name] = self.value(node, kind.value_type, f"{key}.{name}")
         return values
+
+    def _anything(self, node: Node, key: str) -> Any:
+        """What the YAML says: a map, a list, or a single value. An unquoted number is a number, and an
+        unquoted true or false is a Boolean.
+        """
+        if isinstance(node, Table):
+            return {name: self._anything(one, f"{key}.{name}") for name, one in node.entries.items()}
+        if isinstance(node, Items):
+            return [self._anything(item, f"{key}[{i}]") for i, item in enumerate(node.items)]
+        if is_null(node):
+            return None
+        text = node.text
+        if node.plain and text in _BOOLEANS:
+            return _BOOLEANS[text]
+        if node.plain and _WHOLE.fullmatch(text):
+            return int(text)
+        return float(text) if node.plain and _NUMBER.fullmatch(text) else self._scalar(node, _TEXT, key)
 
     def _scalar(self, node: Scalar, annotated: inspect.Type, key: str) -> Any:
         kind, extra = without_metadata(annotated)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from gofer.core.retry import backoff, retry
 from gofer.errors import BackendError, CredentialError, Unreachable
 from gofer.objects.client import Client, HttpRequest
 from gofer.objects.facts import ObjectsError
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _POLICY = Policy(tries=6, first_s=0.2, most_s=5.0, patience_s=30.0)
 # Answers that this module reads itself. 401 is left out: the credential is renewed. 429 and 5xx are retried.
 _EXPLAINED = (*(status for status in range(400, 500) if status not in (401, 408, 429)), 501, 505)
+_CONFLICT_S, _CONFLICT_TRIES = 0.1, 7
 _WATCH_S = 50
 _PAGE = "500"
 _SILENCE_S = 24 * 3600.0
@@ -43,6 +45,10 @@ class KubeApiError(BackendError):
         super().__init__(message, hint=hint)
         self.status = status
         self.reason = reason
+
+
+class WriteConflict(KubeApiError):
+    """Another request changed something at the same time, such as the count of a quota. Nothing was done."""
 
 
 class WatchEvent(NamedTuple):
@@ -62,7 +68,8 @@ class KubeClient:
 
     Paths begin with /api or /apis. Raises KubeApiError when the server refuses, Unreachable when it does not
     answer, CredentialError when it does not accept the credential. A request is tried again when its answer
-    was lost: a caller that creates an object under a name of its own takes AlreadyExists for success.
+    was lost, and a write when another one came between: a caller that creates an object under a name of its
+    own takes AlreadyExists for success.
     """
 
     def __init__(self, context: KubeContext, *, kept: Path | None = None) -> None:
@@ -165,7 +172,9 @@ class KubeClient:
     ) -> dict[str, Any]:
         data = json.dumps(body, separators=(",", ":")).encode()
         headers = {**_JSON, "Content-Type": kind}
-        return self._call(HttpRequest(method, path, query, headers, data, fine=_EXPLAINED))
+        request = HttpRequest(method, path, query, headers, data, fine=_EXPLAINED)
+        pauses = backoff(_CONFLICT_S, tries=_CONFLICT_TRIES)
+        return retry(lambda: self._call(request), errors=WriteConflict, pause_s=pauses)
 
     def _call(self, request: HttpRequest) -> dict[str, Any]:
         status, document = self._ask(self._client, request, _document)
@@ -228,7 +237,9 @@ def _document(answer: HttpResponse) -> tuple[int, dict[str, Any]]:
 def refusal(status: int, document: Mapping[str, Any]) -> KubeApiError:
     """The error for an answer whose body is this document, a `Status` of Kubernetes."""
     message = str(document.get("message") or f"the API server answered {status}")
-    return KubeApiError(status, str(document.get("reason") or ""), message)
+    reason = str(document.get("reason") or "")
+    kind = WriteConflict if (status, reason) == (409, "Conflict") else KubeApiError
+    return kind(status, reason, message)
 
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
