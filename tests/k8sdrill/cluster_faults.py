@@ -54,7 +54,8 @@ class ClusterFaults:
         except ClusterError:
             faults.heal(self.k8s)  # such as a pod that ended before it could be deleted
             return
-        self.met[kind] += done
+        if done:
+            self.met[kind] += 1
 
     def clear(self) -> None:
         faults.heal(self.k8s)
