@@ -13,7 +13,7 @@ from gofer.cli.output.theme import has_colours
 from gofer.errors import UnknownName
 from gofer.ops.runs.find import find, targets_meant
 from gofer.ops.runs.freshness import refresh_runs
-from gofer.ops.runs.node_reports import nodes_of_run
+from gofer.ops.runs.node_reports import RunNode, nodes_of_run
 from gofer.ops.runs.target_views import nodes_of, nodes_of_group
 from gofer.ops.session import Session
 from gofer.text import did_you_mean, format_local_time, format_size, format_time
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from gofer.backends.base import NodeFacts
-    from gofer.ops.runs.node_reports import RunNode
 
     N = TypeVar("N", NodeFacts, RunNode, "_GroupNode")
 
