@@ -1,5 +1,7 @@
 """PyTorch's process group under any launcher: gofer's own, mpirun, torchrun, or none.
 
+`should_checkpoint` and `restart` are for elastic runs, and need no torch.
+
     import gofer.torch
 
     rank, world_size, local_rank, device = gofer.torch.init_process_group()
@@ -12,8 +14,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+# The exit status by which a rank asks for a new generation (EX_TEMPFAIL).
+_RESTART = 75
 _MPI = "OMPI_COMM_WORLD_"
 _PORT = "29500"
 _HERE = "127.0.0.1"
@@ -72,6 +76,25 @@ def ensure_init_process_group(device_id: int | None = None, port: int | None = N
     init_process_group()
     if device_id is not None and torch.cuda.is_available():
         torch.cuda.set_device(device_id)
+
+
+def should_checkpoint() -> bool:
+    """Whether gofer asks for a checkpoint, so that nodes can join or leave an elastic run without lost steps.
+
+    Cheap: it looks for one file. Needs no torch, and False outside gofer. Ranks on other nodes can see the
+    request some milliseconds later: where all ranks save together, let rank 0 decide and broadcast.
+    """
+    requests = os.environ.get("GOFER_REQUESTS")
+    return requests is not None and os.path.exists(os.path.join(requests, "checkpoint"))
+
+
+def restart() -> NoReturn:
+    """End this process so that the next generation of an elastic run begins: nodes that wait join it.
+
+    Call it after a checkpoint that `should_checkpoint` asked for. Without such a request it is a failure of
+    the command.
+    """
+    raise SystemExit(_RESTART)
 
 
 def find_place(environ: Mapping[str, str]) -> RankPlace:

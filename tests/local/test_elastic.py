@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import pytest
 from home import Home, until
 
+import gofer.torch
+
 SCRIPT = """
 import os, sys, time
 out = os.environ["GOFER_OUTPUT_DIR"]
@@ -185,6 +187,31 @@ def test_an_elastic_run_is_aborted(run: ElasticRun) -> None:
     ended = run.home.wait(run.id)[0]
     assert (ended["state"], ended["reason"]) == ("cancelled", "user")
     until(lambda: not run.agents(), "all ranks to end")
+
+
+@pytest.mark.slow
+def test_the_number_of_nodes_is_changed(run: ElasticRun) -> None:
+    home = run.home
+    assert "`4`" not in home.gofer("scale", run.id, "4", status=1).out
+    home.gofer("scale", run.id, "2")
+    run.until_trains(nodes=2, after=1)
+    until(lambda: "2 nodes are wished" in home.gofer("q", run.id).out, "the generation to be shown")
+    assert run.finish()["state"] == "succeeded"
+    run.check_steps()
+
+
+def test_a_script_asks_for_the_next_generation(home: Home) -> None:
+    package = str(Path(gofer.torch.__file__).parent.parent)
+    script = "import gofer.torch, os; print(gofer.torch.should_checkpoint()); gofer.torch.restart()"
+    environment = f"PYTHONPATH={package}"
+    line = ["--no-code", "--wait", "--nodes", "1:1", "-e", environment, "python", "-c", script]
+    done = home.gofer("submit", "-Q", *line, status=75)  # nobody has asked for a checkpoint: a failure
+    assert home.log(done.out.strip()) == "False\n"
+
+
+def test_a_fixed_run_is_not_scaled(home: Home) -> None:
+    run = home.submit("sleep", "1")
+    assert "is fixed" in home.gofer("scale", run, "2", status=1).err
 
 
 def test_ranks_know_their_generation(home: Home) -> None:

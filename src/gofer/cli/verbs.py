@@ -16,6 +16,7 @@ VERB_GROUPS: dict[str, Table] = {
         "resubmit": ("runs.resubmit", "Submit a run again, on its target or on another", ("rerun",)),
         "wait": ("runs.wait", "Wait for runs to end and exit with their status", ()),
         "abort": ("runs.abort", "Stop runs", ("cancel",)),
+        "scale": ("runs.scale", "Change the number of nodes of an elastic run", ()),
         "ssh": ("runs.ssh", "Open a shell on the node of a run, or run a command there", ()),
         "tag": ("runs.tag", "Set, show or remove tags of a run", ()),
     },

@@ -33,7 +33,8 @@ _NO_DEFAULT = """
 """
 # Without `--target` these commands look at all runs, or at the profile in use.
 _ANY_TARGET = (
-    "abort, extract, list jobs, list runs, login, logout, logs, monitor, query, ssh, tag, view log, wait, why"
+    "abort, extract, list jobs, list runs, login, logout, logs, monitor, query, scale, ssh, tag, view log, "
+    "wait, why"
 )
 
 

@@ -79,6 +79,7 @@ def _lines(facts: RunDetails, now: float) -> list[tuple[str, str]]:
         ("gpus", f"{row.gpus}, {SAW_NO_GPU}" if facts.saw_no_gpu else str(row.gpus)),
         ("nodes", _nodes(row)),
         ("hosts", ", ".join(facts.hosts)),
+        ("generation", printable(facts.generation)),
         ("submitted", _moment(row.submitted_at, now)),
         ("started", _moment(row.started_at, now)),
         ("ended", _moment(row.ended_at, now)),

@@ -16,6 +16,7 @@ from gofer.ops.logs.log_reader import LogReader
 from gofer.ops.runs.child_runs import blocked_child, explain_child
 from gofer.ops.runs.failures import FirstFailure, explain, find_first_failure
 from gofer.ops.runs.freshness import NOT_STALE, NoAnswerYet, StaleRuns
+from gofer.ops.runs.generations import generation_words
 from gofer.ops.runs.node_reports import NodeUse, node_hosts, node_usage, progress
 from gofer.ops.runs.run_records import RunRecords, elapsed_s
 from gofer.ops.runs.shell import has_shell
@@ -56,7 +57,7 @@ class RunDetails(NamedTuple):
     differed; `code` is where the code lay in a store. `came_home` are the files that the run left.
     `saw_no_gpu`: the target has GPUs, but the run asked for none. `hosts` are the machines of a target that
     has several, `page` the run's page of a service, and `ahead` the number of runs before a waiting one.
-    `has_shell`: a shell can be opened beside it now.
+    `has_shell`: a shell can be opened beside it now. `generation` says which nodes an elastic run has.
     """
 
     row: RunRow
@@ -76,6 +77,7 @@ class RunDetails(NamedTuple):
     hosts: tuple[str, ...] = ()
     page: str = ""
     ahead: int | None = None
+    generation: str = ""
     has_shell: bool = False
 
 
@@ -115,6 +117,7 @@ def facts(
         saw_no_gpu=gpu_oversight.saw_none(record),
         has_shell=has_shell(session, row, record),
         hosts=_hosts(folder, row, record),
+        generation=generation_words(folder, row) if record is not None and record.job.elastic else "",
         page=_page(session, row),
         ahead=waiting.ahead if waiting else None,
     )
