@@ -18,7 +18,6 @@ from gofer.backends.kubernetes.scheduling import (
     parse_scheduling,
 )
 from gofer.backends.kubernetes.waiting import WaitFacts, explain
-from gofer.core.states import Reason, State
 
 NODES = "gofer list nodes -t 'my lab'"
 SHOW = "gofer target show 'my lab'"
@@ -270,15 +269,9 @@ def test_the_place_in_line_goes_by_priority_and_age() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("word", "end"),
-    [
-        ("DeactivatedDueToMaximumExecutionTimeExceeded", (State.FAILED, Reason.TIME_LIMIT)),
-        ("DeactivatedDueToRequeuingLimitExceeded", (State.FAILED, Reason.REJECTED)),
-    ],
-)
-def test_kueue_gives_a_job_up(word: str, end: tuple[State, Reason]) -> None:
-    gone = workload(active=False, conditions={"Evicted": {"status": "True", "reason": word}})
-    found = kueue.end_of_workload(gone)
-    assert found is not None and found[:2] == end
-    assert kueue.end_of_workload(workload()) is None
+def test_kueue_gives_a_job_up() -> None:
+    evicted = {"status": "True", "reason": "DeactivatedDueToRequeuingLimitExceeded", "message": "limit"}
+    gone = workload(active=False, conditions={"Evicted": evicted})
+    found = kueue.explain_workload(gone, "research")
+    assert found is not None and not found.can_start
+    assert found.words == "Kueue gave it up, so it can never start (limit)"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gofer.backends.kubernetes.job_facts import conditions_of, moment, one_line
-from gofer.core.states import Reason, State
+from gofer.core.states import Reason
 from gofer.text import count_runs
 
 Json = Mapping[str, Any]
@@ -68,22 +68,6 @@ def explain_workload(workload: Json, queue: str) -> WorkloadMeaning | None:
     if lost is None:
         return found
     return found._replace(words=f"{lost.words}; now {found.words}", reason=lost.reason)
-
-
-def end_of_workload(workload: Json) -> tuple[State, Reason, str] | None:
-    """The end of a run whose Workload Kueue has given up for good; None for any other Workload."""
-    conditions = conditions_of(_part(workload, "status"))
-    if workload.get("spec", {}).get("active") is not False:
-        return None
-    cause = " ".join(
-        str(conditions.get(word, {}).get("reason")) for word in ("Evicted", "DeactivationTarget")
-    )
-    if "MaximumExecutionTimeExceeded" in cause:
-        return State.FAILED, Reason.TIME_LIMIT, "Kueue stopped it at the time limit of its queue"
-    if "RequeuingLimitExceeded" in cause:
-        words = "Kueue gave it up: its pods did not start in time, as often as its queue allows"
-        return State.FAILED, Reason.REJECTED, words
-    return None
 
 
 def count_ahead(workloads: Sequence[Json], name: str) -> int | None:

@@ -6,7 +6,7 @@ their containers with the newest event. Kubernetes' own words stand behind ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gofer.backends.base import Waiting
@@ -41,7 +41,6 @@ class _Event(NamedTuple):
     name: str
     reason: str
     message: str
-    is_warning: bool
 
 
 def explain(facts: WaitFacts, *, now: float, patience: Patience = USUAL_PATIENCE) -> Waiting | None:
@@ -195,15 +194,7 @@ def _read_event(event: Json) -> _Event:
         str(about.get("name") or ""),
         str(event.get("reason") or ""),
         one_line(event.get("message") or event.get("note")),
-        event.get("type") == "Warning",
     )
-
-
-def newest_warning(events: Iterable[Json]) -> str | None:
-    """The newest warning of the cluster about the run, in Kubernetes' own words."""
-    found = [event for event in map(_read_event, events) if event.is_warning]
-    newest = max(found, key=lambda event: event.at, default=None)
-    return None if newest is None else f"{newest.reason}: {newest.message}"
 
 
 def _show(target: str) -> tuple[str, ...]:
