@@ -12,6 +12,12 @@ lost ones is the cluster: a queue, Slurm, Kubernetes.
     member                its ranks and its licence to run them
     leader                who is in the next generation, when it begins, and how the run ends
     actions               what these pure parts ask their agent to do
+    agent                 the I/O of a participant on one node, in one loop
+    generation_process    the child that runs this node's share of one generation: an ordinary attempt
+    store_process         the child that reads and writes the store, which may hang
+    lease_store           the lease in a folder, or as an object of a store
+    line, lines           the TCP lines, and all lines of one agent
+    checkpoints           whether the ranks have completed a checkpoint, by their files
 
 The lease is one object in the store, and changes by conditional writes only. It names the leader and the
 present generation, so that a generation is committed if and only if its leader still has the lease. All other
@@ -34,4 +40,15 @@ compared, only seconds counted:
    rank of the old generation runs. A newcomer cannot conclude this, and waits `stranger_s` for members that
    it cannot reach: a leader without the store gives up after `store_patience_s`.
 5. A machine that was suspended looks at its clock before it reads anything.
+
+What a cluster's own part has to construct, in the program that it starts on each node: an `ElasticContext`,
+a `Watch`, and an `ElasticAgent` of both, and call `run`. `gofer.queue.elastic_share` does it for the queue
+of a machine. For a pod, the context has an `ObjectLease` over the run's objects, in the folder of its
+messages; the address of the pod; the key from the run's private values (`ELASTIC_KEY`), taken out of what
+ranks get; a folder that the uploader sends as `store`; and a `make_node` that returns the `Node` of a
+`NodePlace`, with its code staged in a folder of its own for each generation. The cluster replaces agents
+that die, and `run` of the new one joins. SIGTERM to the agent is a notice that the node is taken back. When
+`run` returns, the lease has the outcome in `over`: one program, that of the leader or of the cluster,
+writes the line of the run's end. Still to do for pods: uploads of an older generation have to be kept from
+replacing files of a newer one.
 """
