@@ -411,6 +411,12 @@ class Backend(ABC):
         """Why a run waits; None when it does not wait, or when the cluster does not know it."""
         return Waiting()
 
+    def watch(self, runs: Sequence[RunRef], is_over: Callable[[], bool]) -> Iterator[None] | None:
+        """Yields after each change of the runs that the cluster reports, until `is_over`; the next `observe`
+        then asks the cluster. Blocks, in a thread of its own. None for a cluster that reports nothing.
+        """
+        return None
+
     def stalled(self) -> str | None:
         """Why no process of gofer works on the queue, in words that say what to do; None when one does, and
         for a queue that needs none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -26,6 +26,7 @@ from gofer.backends.kubernetes.stop import Stopper
 from gofer.backends.kubernetes.submit import KubernetesSubmitter
 from gofer.backends.kubernetes.wait_query import read_wait_facts
 from gofer.backends.kubernetes.waiting import explain
+from gofer.backends.kubernetes.watch import MOST_WATCHED, watch_jobs
 from gofer.backends.polling import Rows
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
 from gofer.core.secrets import run_secrets
@@ -104,6 +105,9 @@ class KubernetesBackend(KeepsSecretsHere):
                 self._end_job(status.facts(name))
             self._remove_secrets(name)
         return observations
+
+    def watch(self, runs: Sequence[RunRef], is_over: Callable[[], bool]) -> Iterator[None] | None:
+        return watch_jobs(self._connection, runs, is_over) if len(runs) <= MOST_WATCHED else None
 
     def cancel(self, runs: Sequence[RunRef], *, grace_s: float | None = None) -> None:
         try:

@@ -15,6 +15,7 @@ from gofer.errors import CredentialError, Interrupted, StoreError, Unreachable
 from gofer.model.run import Observation
 from gofer.ops.maintenance.repair import repair, stop_unwanted
 from gofer.ops.messages import Message
+from gofer.ops.runs.cluster_watch import ClusterWatch
 from gofer.ops.runs.end_records import is_unrecorded, record_ends
 from gofer.ops.runs.freshness import NoAnswerYet, target_key
 from gofer.ops.runs.merged_status import settled
@@ -232,11 +233,17 @@ class PatientRefresh:
         self._session = session
         self._heard = heard
         self._said: str | None = None
+        self._watch = ClusterWatch()
+
+    def end(self) -> None:
+        """Nobody waits for the runs any longer. Does not block."""
+        self._watch.end()
 
     def refresh(self, rows: Sequence[RunRow]) -> bool:
         """Refresh the runs; whether the cluster answered. An error of the first refresh passes through."""
         try:
             refresh(self._session, rows)
+            self._watch.begin(self._session, rows)
         except (Unreachable, CredentialError, StoreError) as error:
             if not self._heard:
                 raise
@@ -267,6 +274,19 @@ def wait(
     question.
     """
     patient = PatientRefresh(session, heard=heard)
+    try:
+        return _wait(session, ids, patient, timeout_s, on_answer)
+    finally:
+        patient.end()
+
+
+def _wait(
+    session: Session,
+    ids: Sequence[str],
+    patient: PatientRefresh,
+    timeout_s: float | None,
+    on_answer: Callable[[Sequence[RunRow]], None] | None,
+) -> list[RunRow]:
     changes = QueueChanges(session, _read_rows(session, ids))
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     states: dict[str, str] = {}
