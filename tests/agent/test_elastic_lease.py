@@ -29,7 +29,7 @@ def lease(word: str, renewals: int = 1) -> LeaderLease:
 @pytest.fixture(params=["folder", "azure", "s3"])
 def make_store(request: pytest.FixtureRequest, tmp_path: Path, azurite: Azurite, moto: Moto) -> MakeStore:
     if request.param == "folder":
-        return lambda: FolderLease(str(tmp_path / "a store"), "r1")
+        return lambda: FolderLease(str(tmp_path / "a store/elastic"))
     if request.param == "azure":
         account = azurite.one
         spec: StoreSpec = {

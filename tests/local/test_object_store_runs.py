@@ -402,3 +402,13 @@ def test_a_set_up_that_fails_is_shown_once(home: ObjectStoreHome) -> None:
     assert "[setup] the first line" in shown
     assert sum(line.endswith("the first line") for line in shown) == 1
     assert sum(line.endswith("the last line") for line in shown) == 1
+
+
+def test_an_elastic_run_leaves_its_generations_and_no_lease(home: ObjectStoreHome) -> None:
+    script = 'test $GOFER_GENERATION = 2 || exit 3; echo "$NODE_RANK" > "$GOFER_OUTPUT_DIR/$RANK"'
+    ended = home.finish("--nodes", "2:2", "--procs", "1", "--retries", "1", "sh", "-c", script)
+    assert (ended["state"], len(ended["attempts"])) == ("succeeded", 2), ended
+    keys = {key.partition(f"{ended['id']}/")[2] for key in home.keys(ended["id"])}
+    assert {"outputs/0", "outputs/1", "attempts/2/node-1/exit.json", "attempts/2/generation.json"} <= keys
+    assert not any("lease" in key for key in keys)
+    assert "has already ended" in home.gofer("scale", ended["id"], "2", status=1).err

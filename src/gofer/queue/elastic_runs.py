@@ -19,7 +19,7 @@ from gofer.core.states import Reason, State
 from gofer.node.elastic.lease_store import FolderLease
 from gofer.queue.active_run import ActiveRun
 from gofer.queue.agent_pool import Share
-from gofer.queue.elastic_share import mark_of
+from gofer.queue.elastic_share import lease_folder, mark_of
 
 _LONGEST_PAUSE_S = 60.0
 # An agent that has lived this long did not die of its start.
@@ -102,7 +102,7 @@ class ElasticRuns:
 
 def _over(one: ActiveRun) -> Optional[Dict[str, Any]]:
     try:
-        lease = FolderLease(one.store, one.entry.id).read()
+        lease = FolderLease(lease_folder(one.request, one.entry.id)).read()
     except OSError:
         return None
     return None if lease is None else lease.over

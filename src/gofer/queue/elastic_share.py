@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Set
 
 from gofer.core import processes, run_layout
 from gofer.core.launch import NodePlace
+from gofer.core.node_request import NodeRequest
 from gofer.core.secrets.run_secrets import ELASTIC_KEY
 from gofer.node.elastic.agent import ElasticAgent, ElasticContext
 from gofer.node.elastic.checkpoints import USUAL
@@ -39,6 +40,16 @@ def rules_of(task: Task) -> ElasticRules:
     )
 
 
+def lease_folder(request: NodeRequest, run_id: str) -> str:
+    """Where the lease of a run is: in the run's folder, unless that is only the copy that an uploader sends.
+    Each version of a lease is a file, and nobody needs them in an object store.
+    """
+    store = str(request.store)
+    if request.remote:
+        return os.path.join(store, "elastic", run_id)
+    return os.path.join(store, run_layout.elastic_key(run_id))
+
+
 def run_share(
     task: Task, make_node: MakeTaskNode, watch: Watch, spared: Set[int], report: Callable[[str], None]
 ) -> int:
@@ -61,7 +72,7 @@ def run_share(
         address=own_address() if task.spans else "127.0.0.1",
         rules=rules_of(task),
         checkpoints=checkpoints,
-        lease_store=FolderLease(task.store, task.place.run_id),
+        lease_store=FolderLease(lease_folder(task.request, task.place.run_id)),
         make_node=lambda place, own_watch, more: make_node(_of_generation(task, place, more), own_watch),
         report=report,
     )

@@ -44,14 +44,14 @@ class LeaseStore(abc.ABC):
 
 
 class FolderLease(LeaseStore):
-    """The lease as files below the run's folder. All nodes must see the store as a folder.
+    """The lease as files in `folder`, which all agents of the run see.
 
     A version is a file of its own, which is complete when it gets its name, and a name is given only once:
     a hard link fails where the name exists. This needs no lock, so it also works between machines.
     """
 
-    def __init__(self, store: str, run_id: str) -> None:
-        self._folder = os.path.join(store, run_layout.elastic_key(run_id))
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._version = 0
 
     def read(self) -> Optional[LeaderLease]:

@@ -29,6 +29,11 @@ def scale(session: Session, row: RunRow, text: str) -> str:
         )
     if row.is_final:
         raise CheckFailed(f"{row.short_id} has already ended: {row.state}")
+    if not row.store.startswith("file://"):
+        raise CheckFailed(
+            f"the agents of {row.short_id} do not read its store, `{row.store}`, while it runs",
+            hint="runs whose store is a folder of this machine can be scaled",
+        )
     wish = _read(text)
     most = wish.get("size") or wish.get("max") or 0
     if most > elastic.max_nodes:
