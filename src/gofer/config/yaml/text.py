@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from gofer.config.yaml.document import parse_document
 from gofer.config.yaml.nodes import NULLS, Items, Node, Table, is_null
 from gofer.errors import ConfigError
+
+if TYPE_CHECKING:
+    import yaml
 
 Plain = Any
 Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
@@ -25,12 +28,23 @@ class Verbatim(str):
     """Text that is written without quotes wherever YAML reads it back as the same characters."""
 
 
+class _YamlNode(Protocol):
+    """A node of PyYAML. Its stubs have no common type for the styles of scalars and of collections."""
+
+    tag: str
+    value: Any
+    start_mark: yaml.Mark
+    end_mark: yaml.Mark
+    style: str | None
+    flow_style: bool | None
+
+
 @cache
-def _dumper() -> type[Any]:
+def _dumper() -> type[yaml.SafeDumper]:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        def ignore_aliases(self, data: Any) -> bool:
+        def ignore_aliases(self, data: object) -> bool:
             return True
 
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -197,7 +211,7 @@ def _checked(text: str, wanted: Plain, shown: str) -> str:
     return text
 
 
-def _entry(holder: Any, key: str) -> tuple[Any, Any] | None:
+def _entry(holder: _YamlNode | None, key: str) -> tuple[_YamlNode, _YamlNode] | None:
     """The nodes of a key and its value in a map."""
     if holder is None or isinstance(holder.value, str):
         return None
@@ -222,7 +236,7 @@ def _without(old: Plain, keys: Sequence[str]) -> Plain:
     return entries if len(keys) == 1 else {**old, keys[0]: _without(old[keys[0]], keys[1:])}
 
 
-def _in_place(text: str, holder: Any, key: Any, node: Any, value: Value) -> _Edit:
+def _in_place(text: str, holder: _YamlNode, key: _YamlNode, node: _YamlNode, value: Value) -> _Edit:
     """The value of a key that is there, replaced by another."""
     is_line = isinstance(node.value, str) and node.style not in ("|", ">")
     has_lines = bool(value) if isinstance(value, (dict, list)) else "\n" in str(value)
@@ -234,7 +248,7 @@ def _in_place(text: str, holder: Any, key: Any, node: Any, value: Value) -> _Edi
     return _Edit(text.index(":", key.end_mark.index) + 1, _end_of_block(text, node), lines)
 
 
-def _removal(text: str, holder: Any, key: str) -> _Edit:
+def _removal(text: str, holder: _YamlNode, key: str) -> _Edit:
     at = next(index for index, (name, _) in enumerate(holder.value) if name.value == key)
     name, node = holder.value[at]
     if not holder.flow_style:
@@ -246,7 +260,7 @@ def _removal(text: str, holder: Any, key: str) -> _Edit:
     return _Edit(start, node.end_mark.index, "")
 
 
-def _is_after(node: Any, key: Any) -> bool:
+def _is_after(node: _YamlNode, key: _YamlNode) -> bool:
     # An alias has the place of its anchor, which is somewhere else.
     return bool(node.start_mark.index >= key.end_mark.index)
 
@@ -300,11 +314,12 @@ def _holds(text: str, comment: str) -> bool:
     return any(lines[at : at + len(wanted)] == wanted for at in range(len(lines)))
 
 
-def _edits(text: str, root: Any, lacking: Entry, comments: Mapping[str, str]) -> list[_Edit]:
-    is_map = root is not None and not isinstance(root.value, str)
-    if is_map and root.flow_style:
+def _edits(text: str, root: _YamlNode | None, lacking: Entry, comments: Mapping[str, str]) -> list[_Edit]:
+    # An empty text has no root; a text that is one word has a root without entries.
+    pairs = [] if root is None or isinstance(root.value, str) else root.value
+    if root is not None and root.flow_style and not isinstance(root.value, str):
         return _into(text, root, lacking, "".join(comments.values()))
-    entries = {key.value: value for key, value in root.value} if is_map else {}
+    entries = {key.value: value for key, value in pairs}
     edits: list[_Edit] = []
     sections = [*lacking, *(["targets"] if comments and "targets" not in lacking else [])]
     for name in sections:
@@ -325,11 +340,11 @@ def _at_end(text: str, addition: str) -> _Edit:
     return _Edit(len(text), len(text), f"{gap}{addition}")
 
 
-def _is_empty(node: Any) -> bool:
+def _is_empty(node: _YamlNode) -> bool:
     return isinstance(node.value, str) and not node.style and node.value in ("", "~", "null", "Null", "NULL")
 
 
-def _under(text: str, node: Any, lines: str) -> list[_Edit]:
+def _under(text: str, node: _YamlNode, lines: str) -> list[_Edit]:
     """Lines for a key that says nothing; a `null` that is written out makes room."""
     end = text.find("\n", node.end_mark.index)
     if end < 0:
@@ -337,10 +352,10 @@ def _under(text: str, node: Any, lines: str) -> list[_Edit]:
     return [_Edit(node.start_mark.index, node.end_mark.index, ""), _Edit(end + 1, end + 1, lines)]
 
 
-def _into(text: str, node: Any, value: Any, comment: str) -> list[_Edit]:
+def _into(text: str, node: _YamlNode, value: Value, comment: str) -> list[_Edit]:
     """Put `value` into a map or a list that is there."""
     edits: list[_Edit] = []
-    added: Any = value
+    added: Value = value
     if isinstance(value, dict):
         known = {key.value: inner for key, inner in node.value}
         added = {name: inner for name, inner in value.items() if name not in known}
@@ -354,7 +369,7 @@ def _into(text: str, node: Any, value: Any, comment: str) -> list[_Edit]:
     return [*edits, _behind(text, node, lines)] if lines else edits
 
 
-def _replace_or_fill(text: str, holder: Any, node: Any, value: Any) -> list[_Edit]:
+def _replace_or_fill(text: str, holder: _YamlNode, node: _YamlNode, value: Value) -> list[_Edit]:
     """Put `value` where a key is already, with nothing or with a part of it."""
     if not _is_empty(node):
         return _into(text, node, value, "")
@@ -365,20 +380,20 @@ def _replace_or_fill(text: str, holder: Any, node: Any, value: Any) -> list[_Edi
     return _under(text, node, indented(to_yaml(value), holder.value[0][0].start_mark.column + 2))
 
 
-def _into_flow(text: str, node: Any, value: Any) -> _Edit:
+def _into_flow(text: str, node: _YamlNode, value: Value) -> _Edit:
     at = node.end_mark.index - 1
     before = text[:at].rstrip(" \n")
     comma = "" if before.endswith((",", "{", "[")) else ", "
     return _Edit(len(before), at, f"{comma}{to_flow(value)[1:-1]}")
 
 
-def _behind(text: str, node: Any, lines: str) -> _Edit:
+def _behind(text: str, node: _YamlNode, lines: str) -> _Edit:
     """Behind the last line of a block, before comments that belong to what follows."""
     at = _end_of_block(text, node)
     return _Edit(at, at, lines if text[:at].endswith("\n") else f"\n{lines}")
 
 
-def _end_of_block(text: str, node: Any) -> int:
+def _end_of_block(text: str, node: _YamlNode) -> int:
     """Where the line after the last line of a node begins, or the end of the text."""
     last = node
     while not isinstance(last.value, str) and not last.flow_style and last.value:

@@ -100,7 +100,7 @@ class Arm:
         self,
         path: str,
         api: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, object],
         *,
         headers: Mapping[str, str] | None = None,
         **query: str,
@@ -108,7 +108,7 @@ class Arm:
         """Create or change a resource. RequestRejected when the service refuses."""
         return self._call("PUT", self._url(path, api, query), body, headers)
 
-    def post(self, path: str, api: str = "", body: Mapping[str, Any] | None = None, **query: str) -> Json:
+    def post(self, path: str, api: str = "", body: Mapping[str, object] | None = None, **query: str) -> Json:
         """Run an action that may be run twice; return its answer."""
         return self._call("POST", self._url(path, api, query), body)
 
@@ -117,7 +117,7 @@ class Arm:
         method: str,
         path: str,
         api: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AcceptedChange:
         """Ask for a change that may take long, by PUT, POST or DELETE, and return at once.
@@ -179,7 +179,7 @@ class Arm:
         self,
         method: str,
         url: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Json:
         return self._answer(method, url, body, headers)[1]
@@ -188,7 +188,7 @@ class Arm:
         self,
         method: str,
         url: str,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[Any, Json]:
         answer = self._send(method, url, body, headers)
@@ -213,7 +213,7 @@ class Arm:
         return answer, found if isinstance(found, dict) else {"value": found}
 
     def _send(
-        self, method: str, url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str] | None
+        self, method: str, url: str, body: Mapping[str, object] | None, headers: Mapping[str, str] | None
     ) -> Any:
         pipeline = self._ready()
         from azure.core.exceptions import AzureError
