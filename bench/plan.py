@@ -32,6 +32,8 @@ class Plan:
     azure_rounds: int = 7
     azure_jobs: int = 1_000
     azure_lines: int = 100_000
+    k8s_runs: int = 1_000
+    k8s_rounds: int = 3
 
     @classmethod
     def full(cls, places: Places, peers: Peers) -> Plan:
@@ -61,4 +63,6 @@ class Plan:
             azure_rounds=2,
             azure_jobs=200,
             azure_lines=5_000,
+            k8s_runs=20,
+            k8s_rounds=1,
         )
