@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters.fixtures import ON_K8S
 from clusters.fixtures import k8s as k8s
 from clusters.fixtures import k8s_site as k8s_site
 from clusters.k8s.cluster import Kubernetes
@@ -15,7 +14,7 @@ from k8s.k8s_home import K8sHome
 from gofer.ops.session import Session
 from gofer.testing.backend_conformance import BackendConformance
 
-pytestmark = ON_K8S
+pytestmark = [pytest.mark.root, pytest.mark.xdist_group("k8s-conformance")]
 
 
 class TestKubernetes(BackendConformance):

@@ -12,7 +12,7 @@ from clusters.fixtures import k8s as k8s
 from clusters.fixtures import k8s_site as k8s_site
 from clusters.k8s import faults
 from clusters.k8s.cluster import Kubernetes
-from clusters.k8s.images import PYTHON
+from clusters.k8s.images import PLAIN, PYTHON
 from home import until
 from k8s import pods
 from k8s.k8s_home import K8sHome
@@ -184,3 +184,13 @@ def test_a_request_that_is_too_large_for_a_secret_is_in_the_store(home: K8sHome)
     rows.write_text("word\n" + "".join(f"{str(number) * 70_000}\n" for number in range(9)))
     run = home.submit("--array", str(rows), "--wait", "sh", "-c", 'echo "${#GOFER_ARG_WORD}"')
     assert home.gofer("logs", f"{run}-8").out == "70000\n"
+
+
+def test_an_image_without_python_gets_that_of_another_image(home: K8sHome) -> None:
+    path = home.folder / "gofer.yaml"
+    path.write_text(
+        path.read_text().replace(f'image: "{PYTHON}"', f'image: "{PLAIN}", python_image: "{PYTHON}"', 1)
+    )
+    script = "command -v python3 || echo none; env | grep -c ^PYTHON.*gofer"
+    done = home.gofer("submit", "--no-code", "-f", "sh", "-c", script, status=None)
+    assert done.out == "none\n0\n", done.err

@@ -13,6 +13,7 @@ import sys
 from typing import List, NoReturn
 
 from gofer.core import agent_installer, private_folder
+from gofer.node.kubernetes import python_copy
 from gofer.node.kubernetes.places import PROGRAM, WORK_FOLDER
 
 
@@ -23,6 +24,8 @@ def main() -> NoReturn:
         folder = unpack(place, private_folder.own_folder([WORK_FOLDER, os.environ.get("TMPDIR", "")]))
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-E", "-s", folder, *sys.argv[1:]])
+    if sys.argv[1:2] == [python_copy.PROGRAM]:
+        sys.exit(python_copy.main(sys.argv[2:]))
     if sys.argv[1:2] == [PROGRAM]:
         sys.exit(_run_in_pod(sys.argv[2:]))
     sys.exit(_run_on_azure(sys.argv[1:]))

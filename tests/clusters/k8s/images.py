@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import platform
+import re
 import subprocess
 import tarfile
 import tempfile
@@ -25,11 +26,14 @@ from clusters.k8s.steps import step
 PAUSE = "localhost/pause:1"
 # Names the image that pods of tests use. It has no gofer in it.
 PYTHON = "localhost/python:3"
-_PACKAGES = "python3,ca-certificates,procps"
+# The same Debian without Python.
+PLAIN = "localhost/plain:1"
+_PACKAGES = "python3,python-is-python3,ca-certificates,procps"
 _NOT_NEEDED = ("doc", "man", "locale")
 # Without other repositories, whose keys the image does not have.
 _SOURCES = ("sources.list", "sources.list.d/debian.sources", "sources.list.d/ubuntu.sources")
 _SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_OF_PYTHON = re.compile(r"usr/(bin/(python|pydoc|py3)|(lib|share)/python3)")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _DEBIAN_TIMEOUT_S = 900.0
 
@@ -37,7 +41,7 @@ _DEBIAN_TIMEOUT_S = 900.0
 def image_store() -> Path:
     """The folder of a containerd that has the images and does not run. The first call takes a minute."""
     known = hashlib.sha256((programs() / "pause").read_bytes())
-    known.update(f"{_debian_name()} {PAUSE} {PYTHON}".encode())
+    known.update(f"{_debian_name()} {PAUSE} {PYTHON} {PLAIN}".encode())
     return make_once(cache_folder() / f"images-{known.hexdigest()[:12]}", _make_store)
 
 
@@ -48,9 +52,11 @@ def _make_store(root: Path) -> None:
         tempfile.TemporaryDirectory(prefix="gofer-k8s-") as name,
     ):
         folder = Path(name)
-        archives = [folder / "pause.tar", folder / "python.tar"]
+        archives = [folder / "pause.tar", folder / "python.tar", folder / "plain.tar"]
         _write_pause(archives[0], folder / "layer.tar")
         _write_archive(archives[1], PYTHON, debian, {"Cmd": ["/usr/bin/python3"]})
+        _write_without_python(folder / "plain-layer.tar", debian)
+        _write_archive(archives[2], PLAIN, folder / "plain-layer.tar", {"Cmd": ["/bin/sh"]})
         try:
             _import(folder, root, archives)
         finally:
@@ -108,6 +114,13 @@ def _write_pause(path: Path, layer: Path) -> None:
     with tarfile.open(layer, "w") as tar:
         _add(tar, "pause", (programs() / "pause").read_bytes(), mode=0o755)
     _write_archive(path, PAUSE, layer, {"Entrypoint": ["/pause"]})
+
+
+def _write_without_python(layer: Path, debian: Path) -> None:
+    with tarfile.open(debian) as source, tarfile.open(layer, "w") as tar:
+        for member in source:
+            if not _OF_PYTHON.match(member.name.removeprefix("./")):
+                tar.addfile(member, source.extractfile(member) if member.isreg() else None)
 
 
 def _write_archive(path: Path, name: str, layer: Path, settings: Mapping[str, object]) -> None:

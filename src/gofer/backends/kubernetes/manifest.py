@@ -21,7 +21,7 @@ from gofer.errors import CheckFailed
 from gofer.model.job import Resources
 from gofer.model.layout import Layout
 from gofer.model.run import RunRecord
-from gofer.node.kubernetes import places
+from gofer.node.kubernetes import places, python_copy
 from gofer.text import parse_size, quote_command
 
 Json = dict[str, Any]
@@ -272,7 +272,8 @@ def _container(needs: PodNeeds, options: KubernetesOptions) -> Json:
 
 def _command(options: KubernetesOptions) -> list[str]:
     agent = f"{places.AGENT_FOLDER}/{places.AGENT_FILE}"
-    return [options.python, "-u", agent, places.PROGRAM, "--recovery", options.recovery]
+    python = f"{places.PYTHON_FOLDER}/python3" if options.python_image else options.python
+    return [python, "-u", agent, places.PROGRAM, "--recovery", options.recovery]
 
 
 def _environment(options: KubernetesOptions) -> list[Json]:
@@ -411,16 +412,16 @@ def _choices(needs: PodNeeds, options: KubernetesOptions) -> Json:
 
 def _python_copier(options: KubernetesOptions) -> Json:
     """Copies the Python of another image beside the run's image, which has none."""
-    script = (
-        "import os, shutil, sys; to = sys.argv[1]; "
-        "shutil.copytree(sys.base_prefix, to, symlinks=True, dirs_exist_ok=True)"
-    )
+    agent = f"{places.AGENT_FOLDER}/{places.AGENT_FILE}"
     container: Json = {
         "name": "python",
         "image": options.python_image,
         "imagePullPolicy": options.pull_policy,
-        "command": ["python3", "-c", script, places.PYTHON_FOLDER],
-        "volumeMounts": [{"name": "work", "mountPath": places.WORK_FOLDER}],
+        "command": ["python3", "-u", agent, python_copy.PROGRAM, places.PYTHON_FOLDER],
+        "volumeMounts": [
+            {"name": "agent", "mountPath": places.AGENT_FOLDER, "readOnly": True},
+            {"name": "work", "mountPath": places.WORK_FOLDER},
+        ],
     }
     if options.security == "restricted":
         container["securityContext"] = {

@@ -115,13 +115,9 @@ def _environment(environ: Mapping[str, str], request: NodeRequest, private: RunS
     own = {
         name: value
         for name, value in environ.items()
-        if not name.startswith("GOFER_") and name not in RANK_VARIABLES and name not in _OF_THE_AGENT
+        if not name.startswith("GOFER_") and name not in RANK_VARIABLES
     }
     return {**own, **request.env, **private.environment}
-
-
-# Of a Python that was copied from another image.
-_OF_THE_AGENT = ("GOFER_PYTHON_LIBRARIES",)
 
 
 def _make_folder(path: str) -> None:

@@ -25,7 +25,7 @@ _LOADERS = (
 _NOT_COPIED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "__pycache__", "config-*")
 _NAME = "python3"
 _WRAPPER = """#!/bin/sh
-PYTHONHOME={home} exec {loader} --argv0 {wrapper} --library-path {libraries} {binary} "$@"
+exec {loader} --argv0 {wrapper} --library-path {libraries} {binary} "$@"
 """
 
 
@@ -45,9 +45,10 @@ def copy_python(folder: str) -> None:
     `folder`/python3 runs the copy. Idempotent. OSError for a Python that is linked statically.
     """
     loaded = _loaded_files()
-    libraries = os.path.join(folder, "lib")
+    libraries = os.path.join(folder, "libraries")
     standard = sysconfig.get_paths()["stdlib"]
-    below = os.path.join(folder, "home", "lib", os.path.basename(standard))
+    # Python finds its library by this place beside the program, also with `-E`, which ignores PYTHONHOME.
+    below = os.path.join(folder, "lib", os.path.basename(standard))
     ignored = shutil.ignore_patterns(*_NOT_COPIED)
     shutil.copytree(standard, below, ignore=ignored, ignore_dangling_symlinks=True, dirs_exist_ok=True)
     os.makedirs(libraries, exist_ok=True)
@@ -58,7 +59,6 @@ def copy_python(folder: str) -> None:
     shutil.copy2(os.path.realpath(sys.executable), binary)
     wrapper = os.path.join(folder, _NAME)
     text = _WRAPPER.format(
-        home=os.path.join(folder, "home"),
         loader=os.path.join(libraries, os.path.basename(_loader(loaded))),
         wrapper=wrapper,
         libraries=libraries,
