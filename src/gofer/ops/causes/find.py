@@ -62,8 +62,10 @@ def _by_reason(run: FailedRun) -> Cause | None:
     if run.row.reason == Reason.CREDENTIAL:
         return Cause("", (f"gofer doctor -t {target}", run.again))
     if run.row.reason == Reason.SETUP:
-        # Without a script, the cluster could not start the run: its detail names the option of the target.
-        return _set_up(run) if run.job.setup else Cause("", (f"gofer target show {target}", run.again))
+        # Without a script and packages, the cluster could not start the run: its detail names the option of
+        # the target.
+        is_of_job = bool(run.job.setup or NO_PACKAGES.search(run.row.detail or ""))
+        return _set_up(run) if is_of_job else Cause("", (f"gofer target show {target}", run.again))
     if run.row.state == State.LOST or run.row.reason == Reason.NODE_FAILURE:
         words = "" if run.job.retries else "`--retries 1` starts such a run again by itself"
         return Cause(words, (run.again, f"gofer list nodes -t {target}"))
