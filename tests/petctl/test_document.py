@@ -209,7 +209,7 @@ def test_the_lines_of_the_document(pet: PetHome) -> None:
         "train/light/0.ppm",
     ]
     text = (pet.folder / "config" / "azure-pytorch-elastic.yaml").read_text()
-    assert "python code/main.py --input_path data/train" in text
+    assert "python3 code/main.py --input_path data/train" in text
     settings = (pet.folder / "gofer.yaml").read_text()
     for word in ("kind: kubernetes", "cluster: azure-pytorch-elastic", "pull_secret: pet-docker-secret"):
         assert word in settings

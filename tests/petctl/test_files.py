@@ -56,9 +56,9 @@ def test_the_image_of_a_dockerfile(tmp_path: Path, text: str, image: str) -> Non
 
 
 def test_the_command_names_what_was_sent() -> None:
-    assert training_command({}) == "python code/main.py --input_path data/train"
+    assert training_command({}) == "python3 code/main.py --input_path data/train"
     uploads = {"code": "imagenet", "data": "photos"}
-    assert training_command(uploads) == "python code/imagenet/main.py --input_path data/photos"
+    assert training_command(uploads) == "python3 code/imagenet/main.py --input_path data/photos"
 
 
 def test_the_example_trains_and_continues(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def training_command(uploads: Mapping[str, str]) -> str:
     script = uploads.get(_CODE) or "main.py"
     script = script if script.endswith(".py") else f"{script}/main.py"
     data = uploads.get(_DATA) or "train"
-    return f"python {_CODE}/{script} --input_path {_DATA}/{data}"
+    return f"python3 {_CODE}/{script} --input_path {_DATA}/{data}"
 
 
 def _manifest(job: PetJob) -> dict[str, Any]:

@@ -22,7 +22,8 @@ def run_job(project: PetProject) -> RunRow:
     UsageError when `setup` or `storage_secret` has not been typed.
     """
     place_of(project)
-    if not project.files.state().account:
+    state = project.files.state()
+    if state.cluster is None or not state.account:
         raise UsageError(
             "no storage account is known, and runs are kept there",
             hint="`python petctl.py storage_secret --account_name … --account_key …`",
@@ -32,8 +33,9 @@ def run_job(project: PetProject) -> RunRow:
     if not job.image:
         project.session.emit(Message(f"the image is `{image}`, with which `config/Dockerfile` begins"))
     write_target(project)
+    env = {"JOB_ID": job.name, **_sizes(job)}
     request = SubmitRequest(
-        flags=JobFlags(name=job.name, nodes=job.min_size, env={"JOB_ID": job.name, **_sizes(job)}),
+        flags=JobFlags(name=job.name, gpus=job.min_size * state.cluster.gpus, env=env),
         command=("bash", "-c", job.command),
         target=TARGET,
     )

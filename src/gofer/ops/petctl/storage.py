@@ -31,7 +31,9 @@ def add_container(project: PetProject, account: str, container: str, sas: str) -
     reference = project.keep_secret(f"sas-{container}", sas.lstrip("?"))
     name = store_of(container)
     _write_store(project, name, account, container, {"sas": reference})
-    project.write_setting(["folders", container], {"store": name, "path": "/"})
+    # Images for training have no program that mounts; the older tool showed the containers read-only, too.
+    folder: Entry = {"store": name, "path": "/", "mode": "copy", "read_only": True}
+    project.write_setting(["folders", container], folder)
     project.remember(account=account, endpoint=_endpoint(project))
     return name
 
