@@ -23,8 +23,8 @@ from gofer.backends.kubernetes.capacity import Survey, describe, find_misfit, no
 from gofer.backends.kubernetes.checks import kubernetes_checks
 from gofer.backends.kubernetes.jobs import KubeJobs
 from gofer.backends.kubernetes.set_up import set_up
-from gofer.backends.kubernetes.wait_query import read_wait_facts
-from gofer.backends.kubernetes.waiting import explain
+from gofer.backends.kubernetes.state.wait_query import read_wait_facts
+from gofer.backends.kubernetes.state.wait_reasons import explain
 from gofer.backends.target_setup import Fact, Question, SetTarget
 from gofer.core.states import State
 from gofer.errors import CheckFailed

@@ -30,7 +30,14 @@ from gofer.errors import CredentialError
 from gofer.transport.kubernetes import kubeconfig
 from gofer.transport.kubernetes.client import KubeApiError, KubeClient
 from gofer.transport.kubernetes.exec_program import ContextName, exec_words
-from gofer.transport.kubernetes.exec_stream import LOST, PROTOCOLS, Beat, ExecRequest, LocalFiles, run_in_pod
+from gofer.transport.kubernetes.exec_stream import (
+    LOST,
+    PROTOCOLS,
+    Beat,
+    ExecRequest,
+    LocalStreams,
+    run_in_pod,
+)
 from gofer.transport.kubernetes.kubeconfig import KubeUser
 
 pytestmark = ON_K8S
@@ -133,7 +140,7 @@ def test_input_that_waits_keeps_no_output_back(k8s: Kubernetes, pod: str) -> Non
 def test_the_older_protocol_has_no_end_of_input(k8s: Kubernetes, pod: str, tmp_path: Path) -> None:
     context = kubeconfig.load(file=str(k8s.site.kubeconfig))
     with open(tmp_path / "out", "wb") as out, open(os.devnull, "rb") as nothing:
-        files = LocalFiles(nothing.fileno(), out.fileno(), out.fileno())
+        files = LocalStreams(nothing.fileno(), out.fileno(), out.fileno())
         request = asked(pod, "sh", "-c", "echo hello; exit 3")
         assert run_in_pod(context, request, files, protocols=PROTOCOLS[1:]).status == 3
     assert (tmp_path / "out").read_bytes() == b"hello\n"
@@ -198,7 +205,7 @@ def test_a_silent_server_is_given_up(k8s: Kubernetes, pod: str, tmp_path: Path) 
         closing(os.fdopen(outer, "wb")),
         os.fdopen(inner, "rb") as stdin,
     ):
-        files = LocalFiles(stdin.fileno(), out.fileno(), out.fileno())
+        files = LocalStreams(stdin.fileno(), out.fileno(), out.fileno())
         request = asked(pod, "sh", "-c", "echo hello; sleep 3600")
         timer = threading.Timer(3.0, line.pause)
         timer.start()
@@ -264,7 +271,7 @@ def test_the_right_to_pods_exec_is_asked_for(k8s: Kubernetes, pod: str, tmp_path
 
 def test_a_pod_that_does_not_exist(k8s: Kubernetes) -> None:
     with pytest.raises(KubeApiError, match='pods "nothing" not found') as caught:
-        run_in_pod(kubeconfig.load(file=str(k8s.site.kubeconfig)), asked("nothing", "true"), LocalFiles())
+        run_in_pod(kubeconfig.load(file=str(k8s.site.kubeconfig)), asked("nothing", "true"), LocalStreams())
     assert caught.value.status == 404
 
 
@@ -282,10 +289,10 @@ def test_a_token_that_was_revoked_is_renewed_once(k8s: Kubernetes, pod: str, tmp
     file.write_text("revoked")
     context = admin._replace(user=KubeUser(token_file=str(file)))
     with pytest.raises(CredentialError, match="does not accept the credential"):
-        run_in_pod(context, asked(pod, "true"), LocalFiles())
+        run_in_pod(context, asked(pod, "true"), LocalStreams())
     context = admin._replace(user=KubeUser(token=token))
     with open(os.devnull, "r+b") as nothing:
-        files = LocalFiles(nothing.fileno(), nothing.fileno(), nothing.fileno())
+        files = LocalStreams(nothing.fileno(), nothing.fileno(), nothing.fileno())
         assert run_in_pod(context, asked(pod, "sh", "-c", "exit 4"), files).status == 4
     k8s.kubectl("delete", "clusterrolebinding", "all")
 
@@ -294,7 +301,7 @@ def test_a_proxy_passes_the_stream_on(k8s: Kubernetes, pod: str) -> None:
     context = kubeconfig.load(file=str(k8s.site.kubeconfig))
     with proxy() as (address, seen), open(os.devnull, "r+b") as nothing:
         through = context._replace(cluster=context.cluster._replace(proxy_url=address))
-        files = LocalFiles(nothing.fileno(), nothing.fileno(), nothing.fileno())
+        files = LocalStreams(nothing.fileno(), nothing.fileno(), nothing.fileno())
         assert run_in_pod(through, asked(pod, "sh", "-c", "exit 6"), files).status == 6
         assert KubeClient(through).get("/version")["major"] == "1"
     assert len(seen) == 2 and all(line.startswith(f"CONNECT {k8s.site.control_address}:") for line in seen)

@@ -158,7 +158,7 @@ def _shell(environment: Dict[str, str], terminal: bool) -> List[str]:
 
 
 def _login_shell() -> str:
-    """The shell of this user; /bin/sh for a user whom the machine does not know, as in a container."""
+    """The shell of this user; /bin/sh for a user without an entry in /etc/passwd, as in a container."""
     try:
         return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
     except KeyError:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gofer.backends.kubernetes.job_facts import JobFacts, read_job
+from gofer.backends.kubernetes.state.job_facts import JobFacts, read_job
 
 SAMPLES = Path(__file__).parent / "samples"
 VERSIONS = sorted(path.name for path in SAMPLES.iterdir())

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from unit.kubernetes.kube_samples import VERSIONS, sample
 
-from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts, decode, encode, read_job, read_pod
-from gofer.backends.kubernetes.start_troubles import Patience
-from gofer.backends.kubernetes.states import fault_of, observe
+from gofer.backends.kubernetes.state.job_facts import JobFacts, PodFacts, decode, encode, read_job, read_pod
+from gofer.backends.kubernetes.state.start_troubles import Patience
+from gofer.backends.kubernetes.state.states import fault_of, observe
 from gofer.core.states import Reason, State
 from gofer.model.run import Observation
 

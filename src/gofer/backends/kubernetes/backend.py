@@ -11,7 +11,6 @@ from gofer.backends.base import KeptPlace, LogService, NodeFacts, Plan, RunRef, 
 from gofer.backends.kind import BackendContext
 from gofer.backends.kubernetes import capacity, manifest, names
 from gofer.backends.kubernetes.connection import KubernetesConnection
-from gofer.backends.kubernetes.job_facts import JobFacts
 from gofer.backends.kubernetes.jobs import KubeJobs
 from gofer.backends.kubernetes.node_room import check_room
 from gofer.backends.kubernetes.options import KubernetesOptions, capabilities
@@ -20,12 +19,13 @@ from gofer.backends.kubernetes.pod_check import check_pod, nodes_with_gpus
 from gofer.backends.kubernetes.pod_logs import PodLogs
 from gofer.backends.kubernetes.prune import KubernetesPlace
 from gofer.backends.kubernetes.shell import shell_command
-from gofer.backends.kubernetes.start_troubles import Patience
-from gofer.backends.kubernetes.status import JobQuestion, KubernetesStatus
+from gofer.backends.kubernetes.state.job_facts import JobFacts
+from gofer.backends.kubernetes.state.start_troubles import Patience
+from gofer.backends.kubernetes.state.status import KubeJobQuestion, KubernetesStatus
+from gofer.backends.kubernetes.state.wait_query import read_wait_facts
+from gofer.backends.kubernetes.state.wait_reasons import explain
 from gofer.backends.kubernetes.stop import Stopper
 from gofer.backends.kubernetes.submit import KubernetesSubmitter
-from gofer.backends.kubernetes.wait_query import read_wait_facts
-from gofer.backends.kubernetes.waiting import explain
 from gofer.backends.kubernetes.watch import MOST_WATCHED, watch_jobs
 from gofer.backends.polling import Rows
 from gofer.backends.scheduled import KeepsSecretsHere, lay_out_on_nodes
@@ -88,7 +88,7 @@ class KubernetesBackend(KeepsSecretsHere):
         if not runs:
             return {}
         connection = self._connection
-        question = JobQuestion(connection.client, connection.namespace)
+        question = KubeJobQuestion(connection.client, connection.namespace)
         wanted: dict[str, Rows] = {names.job_name(run): None for run in runs}
         answer = connection.polling.ask(wanted, question)
         notes = {name: connection.notes.read(name) for name in wanted}

@@ -13,9 +13,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.backends.base import NodeFacts
-from gofer.backends.kubernetes import kueue
-from gofer.backends.kubernetes.job_facts import conditions_of
-from gofer.backends.kubernetes.scheduling import explain_taint, name_resource, parse_quantity, plural_words
+from gofer.backends.kubernetes.state import kueue
+from gofer.backends.kubernetes.state.job_facts import conditions_of
+from gofer.backends.kubernetes.state.scheduling import (
+    explain_taint,
+    name_resource,
+    parse_quantity,
+    plural_words,
+)
 from gofer.errors import CheckFailed
 from gofer.text import count_nodes, format_size, quote_word
 from gofer.transport.kubernetes.client import KubeApiError

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.backends.kubernetes import rights
 from gofer.backends.kubernetes.capacity import GPU_LABELS, Survey, nodes_of
+from gofer.backends.kubernetes.connection import find_cluster
 from gofer.backends.kubernetes.options import KubernetesOptions
-from gofer.backends.kubernetes.scheduling import name_resource, parse_quantity
+from gofer.backends.kubernetes.state.scheduling import name_resource, parse_quantity
 from gofer.errors import CredentialError, GoferError
 from gofer.model.checks import Check, Status
 from gofer.text import count_nodes, did_you_mean, quote_word
-from gofer.transport.kubernetes import kubeconfig
 from gofer.transport.kubernetes.client import KubeApiError, KubeClient
 
 if TYPE_CHECKING:
@@ -61,8 +61,11 @@ def _check(target: str, options: KubernetesOptions, context: CheckContext) -> It
     """The checks of one target; the first that fails for all ends them."""
     prefix = f"target {target} " if target else ""
     try:
-        cluster = kubeconfig.load(
-            context=options.context or "", file=options.kubeconfig or "", environ=context.environ
+        cluster = find_cluster(
+            options,
+            lambda: context.logins.environ_for(f"the target `{target}`", options.profile),
+            context.queue_home,
+            context.environ,
         )
     except GoferError as error:
         yield Check(f"{prefix}kubeconfig", Status.FAIL, error.message, error.hint)
@@ -122,7 +125,7 @@ def check_version(answer: Json) -> Check:
 
 
 def who_am_i(client: KubeClient) -> str:
-    """The name of the user whom the credential stands for; "" where the cluster does not say."""
+    """The name of the user of the credential; "" where the cluster does not say."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         status = client.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", body).get("status") or {}

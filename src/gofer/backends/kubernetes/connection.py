@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,23 @@ if TYPE_CHECKING:
     from gofer.transport.kubernetes.kubeconfig import KubeContext
 
 
+def find_cluster(
+    options: KubernetesOptions,
+    login_environ: Callable[[], Mapping[str, str]],
+    queue_home: str,
+    environ: Mapping[str, str] = os.environ,
+) -> KubeContext:
+    """The cluster that the options name: in Azure, with the login of `login_environ`, or in a kubeconfig.
+
+    CheckFailed for a kubeconfig that cannot be used; errors of Azure pass through.
+    """
+    aks = options.aks
+    if aks is not None:
+        name = ClusterName(aks.subscription_id, aks.resource_group, aks.cluster)
+        return kubeconfig_of(name, login_environ(), queue_home)
+    return load(context=options.context or "", file=options.kubeconfig or "", environ=environ)
+
+
 class KubernetesConnection:
     """The client of one target. The constructor reads nothing; the first use of `cluster` reads the
     kubeconfig, with CheckFailed for one that cannot be used, and the first use of `client` connects.
@@ -34,11 +52,7 @@ class KubernetesConnection:
 
     @cached_property
     def cluster(self) -> KubeContext:
-        aks = self.options.aks
-        if aks is not None:
-            name = ClusterName(aks.subscription_id, aks.resource_group, aks.cluster)
-            return kubeconfig_of(name, self.context.login_environ(), self.context.queue_home)
-        return load(context=self.options.context or "", file=self.options.kubeconfig or "")
+        return find_cluster(self.options, self.context.login_environ, self.context.queue_home)
 
     @cached_property
     def namespace(self) -> str:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gofer.backends.base import JobFilter, ServiceJob
 from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.capacity import list_allowed, name_of, requests_of
-from gofer.backends.kubernetes.job_facts import QUEUE_LABEL, conditions_of, moment, one_line, read_job
-from gofer.backends.kubernetes.scheduling import name_resource
-from gofer.backends.kubernetes.states import observe
+from gofer.backends.kubernetes.state.job_facts import QUEUE_LABEL, conditions_of, moment, one_line, read_job
+from gofer.backends.kubernetes.state.scheduling import name_resource
+from gofer.backends.kubernetes.state.states import observe
 from gofer.core.states import State
 from gofer.text import quote_command
 from gofer.transport.kubernetes.client import KubeApiError

@@ -300,7 +300,7 @@ def _environment(options: KubernetesOptions) -> list[Json]:
 
 
 def _resources(needs: PodNeeds, options: KubernetesOptions) -> Json:
-    """Requests and limits. Memory is limited to what is asked for, so that an overdraft is this pod's own;
+    """Requests and limits. The memory limit equals the request, so that no other pod suffers;
     CPUs are not limited, since throttling costs more than it saves.
     """
     gpus = needs.layout.gpus_per_node

@@ -14,7 +14,7 @@ from gofer.backends.kubernetes.capacity import GPU_LABELS
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.backends.kubernetes.manifest import GpuNodes, PodNeeds
 from gofer.backends.kubernetes.node_room import read_nodes
-from gofer.backends.kubernetes.scheduling import explain_refusal
+from gofer.backends.kubernetes.state.scheduling import explain_refusal
 from gofer.backends.node_needs import is_of_type
 from gofer.errors import CheckFailed
 from gofer.model.layout import Layout

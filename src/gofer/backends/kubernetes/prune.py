@@ -8,7 +8,7 @@ from typing import Any
 from gofer.backends.base import Prunable, PruneBounds
 from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.connection import KubernetesConnection
-from gofer.backends.kubernetes.job_facts import moment
+from gofer.backends.kubernetes.state.job_facts import moment
 from gofer.transport.bundle import mark
 
 SECRET = "secret"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from gofer.backends.base import RunRef
 from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.connection import KubernetesConnection
-from gofer.backends.kubernetes.job_facts import read_pod
+from gofer.backends.kubernetes.state.job_facts import read_pod
 from gofer.errors import CheckFailed
 from gofer.node import run_shell, socket_relay
 from gofer.node.kubernetes import places

@@ -10,7 +10,7 @@ from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.connection import KubernetesConnection
 from gofer.errors import GoferError
 
-# A selector with more names would make a long address; such runs are asked about.
+# More names would make an address too long for the server; gofer then lists the Jobs at intervals.
 MOST_WATCHED = 50
 _AFTER_ERROR_S = 5.0
 

@@ -21,7 +21,7 @@ from gofer.node.rendezvous.base import Membership, free_port
 from gofer.node.rendezvous.objects import ObjectRendezvous, PeersMissing
 from gofer.node.rendezvous.peer_messages import PeerMessages, Terminated, patiently
 from gofer.node.service.attempt_runner import AttemptContext, AttemptRunner, NodeContext
-from gofer.node.service.holder import Holder
+from gofer.node.service.holder import NodeHolder
 from gofer.node.service.runner import TERMINATED
 from gofer.node.service.share import NodeShare
 from gofer.node.service.stop_order import STOPPED, StopOrder
@@ -54,7 +54,7 @@ class AttemptLoop:
         self._rendezvous = ObjectRendezvous(
             self._messages, share.node, share.nodes, self._wait, hosts=share.hosts, master=share.master
         )
-        self._holder = Holder(place, share.node) if share.replaces_nodes else None
+        self._holder = NodeHolder(place, share.node) if share.replaces_nodes else None
         context = AttemptContext(request, private, share, at, self._holder)
         self._runner = AttemptRunner(context, self._watch, self._termination, self._rendezvous)
         self._termination.on_termination = self._runner.on_termination

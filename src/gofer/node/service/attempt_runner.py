@@ -23,7 +23,7 @@ from gofer.node.rendezvous.base import EXIT, Membership
 from gofer.node.rendezvous.objects import ObjectRendezvous
 from gofer.node.rendezvous.peer_messages import MESSAGES_FOLDER, Terminated
 from gofer.node.rendezvous.peer_monitor import PeerMonitor
-from gofer.node.service.holder import Holder
+from gofer.node.service.holder import NodeHolder
 from gofer.node.service.log_forwarder import LogForwarder
 from gofer.node.service.runner import ServiceNode
 from gofer.node.service.service_mpi import ServiceMpirun
@@ -50,7 +50,7 @@ class AttemptContext(NamedTuple):
     private: RunSecrets
     share: NodeShare
     at: NodeContext
-    holder: Optional[Holder] = None
+    holder: Optional[NodeHolder] = None
 
 
 class AttemptRunner:

@@ -1,6 +1,6 @@
 """Which process is a node of a run, where a service may start a node again while the first still runs.
 
-told/<id>/<run or row>/holder.<node>    {"word": a random word of the process that started last}
+told/<id>/<run or row>/holder.<node>    {"word": random, of the process that started last}
 
 A process that finds another word no longer writes what attempts share: the outputs, and the end of the run.
 """
@@ -20,7 +20,7 @@ from gofer.objects.facts import ObjectsError
 _GOOD_S = 5.0
 
 
-class Holder:
+class NodeHolder:
     """One process as a node of a run, and the children that it forks. Calls block for some seconds at most.
     Not for several threads. `place` is what PeerMessages takes.
     """
@@ -39,7 +39,8 @@ class Holder:
 
     def holds(self, *, now: bool = False) -> bool:
         """Whether this process still is the node. While the store does not answer, the last answer counts,
-        because nothing can be written then either. With `now`, the store is asked in any case.
+        because nothing can be written then either. `now`
+        skips the pause between two reads.
         """
         if self._holds and (now or time.monotonic() - self._asked_at > _GOOD_S):
             self._ask()

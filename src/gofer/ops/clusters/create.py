@@ -30,7 +30,7 @@ from gofer.ops.clusters.long_operation import (
     DEFAULT_LIMIT_S,
     ENDS,
     LongOperations,
-    Waiting,
+    OperationWait,
     provisioning_state,
 )
 from gofer.ops.clusters.show import ClusterView, view
@@ -83,7 +83,7 @@ class _Creation:
         self._service: ClusterService = service_of(session, request.place)
         self._notes = ClusterNotes(session.paths.queue_home)
         self._operations = LongOperations(
-            self._service, self._notes, self._cluster, Waiting(request.wait_s, session.emit)
+            self._service, self._notes, self._cluster, OperationWait(request.wait_s, session.emit)
         )
 
     def run(self) -> ClusterView:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gofer.backends.kubernetes.aks import forget_kubeconfig, kubeconfig_of
+from gofer.backends.kubernetes.names import RUN_LABEL
 from gofer.errors import CheckFailed, GoferError, UsageError
 from gofer.ops.clusters.cluster_notes import ClusterNotes
 from gofer.ops.clusters.cluster_place import environ_of, service_of, targets_of
 from gofer.ops.clusters.cluster_plan import is_made
-from gofer.ops.clusters.long_operation import DEFAULT_LIMIT_S, LongOperations, Waiting
+from gofer.ops.clusters.device_plugin import POOL_LABEL
+from gofer.ops.clusters.long_operation import DEFAULT_LIMIT_S, LongOperations, OperationWait
 from gofer.ops.messages import Message, Warning
 from gofer.text import parse_time
 from gofer.transport.azure.problems import RequestRejected, ResourceNotFound
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from gofer.ops.clusters.cluster_place import ClusterPlace
     from gofer.ops.session import Session
+    from gofer.tracking.ledger import RunRow
     from gofer.transport.azure.arm import AcceptedChange
     from gofer.transport.azure.managed_cluster import ClusterService
 
@@ -75,8 +78,10 @@ def plan_removal(session: Session, place: ClusterPlace) -> ClusterRemoval:
                 hint=f"`az aks delete --name {place.cluster.name} --resource-group {place.cluster.group}`",
             )
         pool, takes_group = place.pool, False
-    pods, unknown = _pods(session, place)
-    return ClusterRemoval(not pool, pool, takes_group, (*_runs(session, place), *pods), unknown)
+    runs = _active_runs(session, place)
+    pods, unknown = _pods(session, place, {row.group_id or row.id for row in runs})
+    work = (*(_run(row) for row in runs), *pods)
+    return ClusterRemoval(not pool, pool, takes_group, work, unknown)
 
 
 def delete_cluster(
@@ -85,7 +90,7 @@ def delete_cluster(
     """Remove what the plan says, and wait for it. Idempotent: what is gone already is no error. Blocking."""
     service = service_of(session, place)
     notes = ClusterNotes(session.paths.queue_home)
-    operations = LongOperations(service, notes, place.cluster, Waiting(wait_s, session.emit))
+    operations = LongOperations(service, notes, place.cluster, OperationWait(wait_s, session.emit))
     steps = _Removal(session, service, operations)
     cluster = place.cluster
     if removal.pool:
@@ -137,36 +142,38 @@ def _others(service: ClusterService, place: ClusterPlace) -> list[dict[str, Any]
     return [one for one in found if str(one.get("id") or "").lower() != own]
 
 
-def _runs(session: Session, place: ClusterPlace) -> tuple[RunningWork, ...]:
-    now = time.time()
-    return tuple(
-        RunningWork("run", f"{row.short_id} ({row.name})", now - row.submitted_at)
-        for target in targets_of(session, place.cluster)
-        for row in session.ledger.active(target)
-    )
+def _active_runs(session: Session, place: ClusterPlace) -> list[RunRow]:
+    """The runs of this person on the cluster that have not ended, as far as the ledger knows its targets."""
+    targets = targets_of(session, place.cluster)
+    return [row for target in targets for row in session.ledger.active(target)]
 
 
-def _pods(session: Session, place: ClusterPlace) -> tuple[tuple[RunningWork, ...], str]:
-    """The pods of other people and programs; a reason when the cluster does not answer."""
+def _run(row: RunRow) -> RunningWork:
+    return RunningWork("run", f"{row.short_id} ({row.name})", time.time() - row.submitted_at)
+
+
+def _pods(session: Session, place: ClusterPlace, own: Collection[str]) -> tuple[tuple[RunningWork, ...], str]:
+    """The pods of all but the cluster and the runs `own`; a reason when the cluster does not answer."""
     environ, queue_home = environ_of(session, place), str(session.paths.queue_home)
     try:
         client = KubeClient(kubeconfig_of(place.cluster, environ, queue_home))
         try:
-            listed = client.get("/api/v1/pods", {"fieldSelector": "status.phase=Running", "limit": "500"})
+            listed = list(client.list_all("/api/v1/pods", fields="status.phase=Running"))
         finally:
             client.close()
     except GoferError as error:
         session.emit(Warning(f"what runs on `{place.cluster.name}` could not be listed: {error.message}"))
         return (), error.message
-    pods = (one.get("metadata") or {} for one in listed.get("items") or ())
-    return tuple(_pod(one) for one in pods if _is_work(one)), ""
+    pods = (one.get("metadata") or {} for one in listed)
+    return tuple(_pod(one) for one in pods if _is_work(one, own)), ""
 
 
-def _is_work(metadata: Mapping[str, Any]) -> bool:
-    """Pods of runs of gofer are listed as runs."""
+def _is_work(metadata: Mapping[str, Any], own: Collection[str]) -> bool:
+    """Whether somebody would miss the pod: it is not of the cluster itself, of a pool, or of an own run."""
     labels = metadata.get("labels") or {}
-    is_own = any(str(name).startswith("gofer") for name in labels)
-    return metadata.get("namespace") not in _SYSTEM_NAMESPACES and not is_own
+    if metadata.get("namespace") in _SYSTEM_NAMESPACES or POOL_LABEL in labels:
+        return False
+    return labels.get(RUN_LABEL) not in own
 
 
 def _pod(metadata: Mapping[str, Any]) -> RunningWork:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _NAME = "gofer-nvidia-device-plugin"
 _IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.17.4"
 _PATH = "/apis/apps/v1/namespaces/kube-system/daemonsets"
+# The label of the pods of the device plug-in; its value is the name of the pool.
+POOL_LABEL = "gofer/pool"
 _LABELS = {"app.kubernetes.io/managed-by": "gofer", "app.kubernetes.io/name": _NAME}
 
 
@@ -39,9 +41,9 @@ def daemon_set(pool: str) -> dict[str, Any]:
         "kind": "DaemonSet",
         "metadata": {"name": f"{_NAME}-{pool}", "labels": _LABELS},
         "spec": {
-            "selector": {"matchLabels": {"app.kubernetes.io/name": _NAME, "gofer/pool": pool}},
+            "selector": {"matchLabels": {"app.kubernetes.io/name": _NAME, POOL_LABEL: pool}},
             "template": {
-                "metadata": {"labels": {**_LABELS, "gofer/pool": pool}},
+                "metadata": {"labels": {**_LABELS, POOL_LABEL: pool}},
                 "spec": {
                     "nodeSelector": {"kubernetes.azure.com/agentpool": pool},
                     "priorityClassName": "system-node-critical",

@@ -24,7 +24,7 @@ _SAID_EVERY_S = 15.0
 ENDS = ("Succeeded", "Failed", "Canceled")
 
 
-class Waiting(NamedTuple):
+class OperationWait(NamedTuple):
     """How a command waits. `limit_s` 0 means that it does not wait at all."""
 
     limit_s: float = DEFAULT_LIMIT_S
@@ -35,7 +35,7 @@ class LongOperations:
     """The operations on one cluster, remembered on this machine until each has ended."""
 
     def __init__(
-        self, service: ClusterService, notes: ClusterNotes, cluster: ClusterName, waiting: Waiting
+        self, service: ClusterService, notes: ClusterNotes, cluster: ClusterName, waiting: OperationWait
     ) -> None:
         self._service = service
         self._notes = notes

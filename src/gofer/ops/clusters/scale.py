@@ -9,7 +9,7 @@ from gofer.ops.clusters.cluster_notes import ClusterNotes
 from gofer.ops.clusters.cluster_place import service_of
 from gofer.ops.clusters.cluster_plan import Json, PoolSize, resized
 from gofer.ops.clusters.core_quota import CoreQuota, NodeDemand
-from gofer.ops.clusters.long_operation import DEFAULT_LIMIT_S, LongOperations, Waiting
+from gofer.ops.clusters.long_operation import DEFAULT_LIMIT_S, LongOperations, OperationWait
 from gofer.ops.clusters.show import ClusterView, view
 from gofer.ops.messages import Message
 from gofer.text import count_nodes, did_you_mean
@@ -36,7 +36,7 @@ def scale_cluster(
     service = service_of(session, place)
     notes = ClusterNotes(session.paths.queue_home)
     operations = LongOperations(
-        service, notes, place.cluster, Waiting(wait_s or DEFAULT_LIMIT_S, session.emit)
+        service, notes, place.cluster, OperationWait(wait_s or DEFAULT_LIMIT_S, session.emit)
     )
     operations.wait_for_pending()
     _Scaling(session, place, service, operations).change(size)

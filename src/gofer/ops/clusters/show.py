@@ -10,7 +10,7 @@ from gofer.errors import UnknownName
 from gofer.ops.clusters.cluster_notes import ClusterNotes
 from gofer.ops.clusters.cluster_place import service_of
 from gofer.ops.clusters.cluster_plan import is_made
-from gofer.ops.clusters.long_operation import ENDS, LongOperations, Waiting, provisioning_state
+from gofer.ops.clusters.long_operation import ENDS, LongOperations, OperationWait, provisioning_state
 
 if TYPE_CHECKING:
     from gofer.ops.clusters.cluster_place import ClusterPlace
@@ -72,7 +72,7 @@ def show_cluster(session: Session, place: ClusterPlace, *, wait_s: float = 0.0) 
     service = service_of(session, place)
     notes = ClusterNotes(session.paths.queue_home)
     if wait_s:
-        operations = LongOperations(service, notes, place.cluster, Waiting(wait_s, session.emit))
+        operations = LongOperations(service, notes, place.cluster, OperationWait(wait_s, session.emit))
         operations.wait_for_pending()
         operations.wait_until_idle()
     return view(session, place, service)
@@ -107,7 +107,7 @@ def view(session: Session, place: ClusterPlace, service: ClusterService) -> Clus
 
 def _pending(session: Session, place: ClusterPlace, service: ClusterService) -> tuple[OperationView, ...]:
     notes = ClusterNotes(session.paths.queue_home)
-    operations = LongOperations(service, notes, place.cluster, Waiting())
+    operations = LongOperations(service, notes, place.cluster, OperationWait())
     note = notes.find(place.cluster)
     found = []
     for one in note.operations if note else ():

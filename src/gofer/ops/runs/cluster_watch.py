@@ -1,4 +1,4 @@
-"""Lets clusters report changes of runs, so that who waits for a run learns of its end at once."""
+"""Lets clusters report changes of runs, so that a person who waits for a run sees its end at once."""
 
 from __future__ import annotations
 

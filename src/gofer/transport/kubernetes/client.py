@@ -84,9 +84,12 @@ class KubeClient:
         headers = {"Accept": accept} if accept else {}
         return self._call(HttpRequest("GET", path, query, {**_JSON, **headers}, fine=_EXPLAINED))
 
-    def list_all(self, path: str, selector: str = "") -> Iterator[dict[str, Any]]:
-        """All objects of the collection at `path` whose labels match, by pages of one consistent list."""
-        query = {"limit": _PAGE, **({"labelSelector": selector} if selector else {})}
+    def list_all(self, path: str, selector: str = "", *, fields: str = "") -> Iterator[dict[str, Any]]:
+        """All objects of the collection at `path` whose labels and fields match, by pages of one consistent
+        list.
+        """
+        chosen = {"labelSelector": selector, "fieldSelector": fields}
+        query = {"limit": _PAGE, **{name: value for name, value in chosen.items() if value}}
         while True:
             page = self.get(path, query)
             yield from page.get("items") or ()

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from gofer.errors import GoferError
 from gofer.transport.kubernetes import kubeconfig
-from gofer.transport.kubernetes.exec_stream import LOST, ExecEnd, ExecRequest, LocalFiles, run_in_pod
+from gofer.transport.kubernetes.exec_stream import LOST, ExecEnd, ExecRequest, LocalStreams, run_in_pod
 
 _MODULE = "gofer.transport.kubernetes.exec_program"
 # What a shell gives for a program that a signal ended.
@@ -76,12 +76,12 @@ def _discard_output() -> None:
 
 
 @contextmanager
-def _local_files(terminal: bool) -> Iterator[LocalFiles]:
+def _local_files(terminal: bool) -> Iterator[LocalStreams]:
     """The files of this process. A signal that ends it does so after the terminal is as it was."""
     for number in _ENDING:
         signal.signal(number, _end)
     if not terminal:
-        yield LocalFiles()
+        yield LocalStreams()
         return
     before = termios.tcgetattr(0)
     resized, wake = socket.socketpair()
@@ -91,7 +91,7 @@ def _local_files(terminal: bool) -> Iterator[LocalFiles]:
         signal.signal(signal.SIGWINCH, lambda number, frame: None)  # the wake-up is all that is needed
         try:
             tty.setraw(0, termios.TCSADRAIN)  # keeps what was typed ahead
-            yield LocalFiles(size=_size, resized=resized.fileno())
+            yield LocalStreams(size=_size, resized=resized.fileno())
         finally:
             signal.set_wakeup_fd(-1)
             with suppress(termios.error):  # the terminal is gone

@@ -93,7 +93,7 @@ class Beat(NamedTuple):
 _BEAT = Beat()
 
 
-class LocalFiles(NamedTuple):
+class LocalStreams(NamedTuple):
     """The file descriptors on this side. `size` is the size of the terminal, columns and lines, and `resized`
     is readable whenever it has changed.
     """
@@ -108,7 +108,7 @@ class LocalFiles(NamedTuple):
 def run_in_pod(
     context: KubeContext,
     request: ExecRequest,
-    files: LocalFiles,
+    files: LocalStreams,
     *,
     kept: Path | None = None,
     protocols: Sequence[str] = PROTOCOLS,
@@ -207,7 +207,9 @@ def _explained(error: Exception) -> Exception:
 class _Exchange:
     """The bytes of one command, until it ends. For one thread."""
 
-    def __init__(self, sock: socket.socket, protocol: ClientProtocol, files: LocalFiles, beat: Beat) -> None:
+    def __init__(
+        self, sock: socket.socket, protocol: ClientProtocol, files: LocalStreams, beat: Beat
+    ) -> None:
         self._beat = beat
         self._sock = sock
         self._protocol = protocol

@@ -194,7 +194,7 @@ def _target_line(place: ClusterPlace) -> str:
     cluster = place.cluster
     names = f"subscription_id: {cluster.subscription}, resource_group: {cluster.group}"
     aks = f"{names}, cluster: {cluster.name}, pool: {place.pool}"
-    return f"`{cluster.name}: {{kind: kubernetes, aks: {{{aks}}}, gpus_per_node: 1}}`"
+    return f"`{cluster.name}: {{kind: kubernetes, aks: {{{aks}}}, gpus_per_node: 1, image: python:3.12}}`"
 
 
 _NAME = click.Argument(["name"], required=False, metavar="[NAME]", shell_complete=offers("targets"))

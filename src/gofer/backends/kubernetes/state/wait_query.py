@@ -1,15 +1,16 @@
-"""Asks the cluster what gofer.backends.kubernetes.waiting needs to say why a run waits. Blocks."""
+"""Asks the cluster what gofer.backends.kubernetes.state.wait_reasons needs to say why a run waits. Blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gofer.backends.kubernetes import kueue, names
+from gofer.backends.kubernetes import names
 from gofer.backends.kubernetes.capacity import explain_taints, list_allowed, name_of
-from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts, read_job, read_pod
-from gofer.backends.kubernetes.scheduling import kinds_of
-from gofer.backends.kubernetes.waiting import WaitFacts, waiting_pod
+from gofer.backends.kubernetes.state import kueue
+from gofer.backends.kubernetes.state.job_facts import JobFacts, PodFacts, read_job, read_pod
+from gofer.backends.kubernetes.state.scheduling import kinds_of
+from gofer.backends.kubernetes.state.wait_reasons import WaitFacts, waiting_pod
 from gofer.transport.kubernetes.client import KubeApiError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gofer.backends.kubernetes.job_facts import conditions_of, moment, one_line
+from gofer.backends.kubernetes.state.job_facts import conditions_of, moment, one_line
 from gofer.core.states import Reason
 from gofer.text import count_runs
 

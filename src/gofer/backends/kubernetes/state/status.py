@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from gofer.backends.base import RunRef
-from gofer.backends.kubernetes import job_facts, names, states
-from gofer.backends.kubernetes.job_facts import JobFacts
-from gofer.backends.kubernetes.start_troubles import Patience
+from gofer.backends.kubernetes import names
+from gofer.backends.kubernetes.state import job_facts, states
+from gofer.backends.kubernetes.state.job_facts import JobFacts
+from gofer.backends.kubernetes.state.start_troubles import Patience
 from gofer.backends.polling import ClusterAnswer, Rows
 from gofer.backends.run_notes import RunNote
 from gofer.backends.scheduled import forgotten
@@ -26,7 +27,7 @@ _ENDS = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 _STOPPED = "DeadlineExceeded"
 
 
-class JobQuestion:
+class KubeJobQuestion:
     """Lists the Jobs of gofer in one namespace, and the pods of those that are not over."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts
-from gofer.backends.kubernetes.scheduling import explain_scheduling
-from gofer.backends.kubernetes.start_troubles import USUAL_PATIENCE, Patience, explain_trouble, trouble_of
+from gofer.backends.kubernetes.state.job_facts import JobFacts, PodFacts
+from gofer.backends.kubernetes.state.scheduling import explain_scheduling
+from gofer.backends.kubernetes.state.start_troubles import (
+    USUAL_PATIENCE,
+    Patience,
+    explain_trouble,
+    trouble_of,
+)
 from gofer.core.states import Reason, State
 from gofer.model.decode import convert
 from gofer.model.run import Observation, RecordedOutcome

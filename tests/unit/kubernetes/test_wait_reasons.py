@@ -8,16 +8,16 @@ import pytest
 from unit.kubernetes.kube_samples import VERSIONS, sample
 
 from gofer.backends.base import Waiting
-from gofer.backends.kubernetes import kueue
-from gofer.backends.kubernetes.job_facts import JobFacts
-from gofer.backends.kubernetes.scheduling import (
+from gofer.backends.kubernetes.state import kueue
+from gofer.backends.kubernetes.state.job_facts import JobFacts
+from gofer.backends.kubernetes.state.scheduling import (
     explain_autoscaler,
     explain_refusal,
     explain_scheduling,
     parse_quantity,
     parse_scheduling,
 )
-from gofer.backends.kubernetes.waiting import WaitFacts, explain
+from gofer.backends.kubernetes.state.wait_reasons import WaitFacts, explain
 
 NODES = "gofer list nodes -t 'my lab'"
 SHOW = "gofer target show 'my lab'"

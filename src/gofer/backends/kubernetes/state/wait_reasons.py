@@ -10,10 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gofer.backends.base import Waiting
-from gofer.backends.kubernetes import kueue, scheduling
-from gofer.backends.kubernetes.job_facts import JobFacts, PodFacts, moment, one_line
-from gofer.backends.kubernetes.start_troubles import USUAL_PATIENCE, Patience, explain_trouble, trouble_of
-from gofer.backends.kubernetes.states import observe
+from gofer.backends.kubernetes.state import kueue, scheduling
+from gofer.backends.kubernetes.state.job_facts import JobFacts, PodFacts, moment, one_line
+from gofer.backends.kubernetes.state.start_troubles import (
+    USUAL_PATIENCE,
+    Patience,
+    explain_trouble,
+    trouble_of,
+)
+from gofer.backends.kubernetes.state.states import observe
 from gofer.core.states import Reason, State
 from gofer.model.ids import short_id
 from gofer.text import format_duration, quote_word

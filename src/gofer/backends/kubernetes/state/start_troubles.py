@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gofer.backends.kubernetes.job_facts import PodFacts
+from gofer.backends.kubernetes.state.job_facts import PodFacts
 
 
 class Patience(NamedTuple):

@@ -1,0 +1,1 @@
+"""What the cluster says of a run: its state, and why it waits."""
