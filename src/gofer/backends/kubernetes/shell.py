@@ -101,6 +101,12 @@ def _words(
 
     request = ExecRequest(connection.namespace, pod.name, names.CONTAINER, tuple(command), terminal)
     options = connection.options
+    if options.aks is not None:
+        get = f"`az aks get-credentials -g {options.aks.resource_group} -n {options.aks.cluster}`"
+        raise CheckFailed(
+            f"shells need a kubeconfig, and the target `{connection.target}` names its cluster by `aks`",
+            hint=f"{get}, and a target with `context: {options.aks.cluster}` in place of `aks`",
+        )
     kept = os.path.join(connection.folder, "credentials")
     return exec_words(ContextName(options.kubeconfig or "", options.context or "", kept), request)
 

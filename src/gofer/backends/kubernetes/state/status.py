@@ -37,9 +37,7 @@ class KubeJobQuestion:
     def __call__(self, runs: Mapping[str, Rows]) -> dict[str, Any]:
         """The answer for gofer.backends.polling: all Jobs, and the wanted names that have no Job."""
         jobs = list(self._client.list_all(names.jobs_path(self._namespace), names.OWN_JOBS))
-        unsettled = [job for job in jobs if not _is_settled(job)] or any(
-            _failed_by_itself(job) for job in jobs if job["metadata"]["name"] in runs
-        )
+        unsettled = any(needs_pods(job, job["metadata"]["name"] in runs) for job in jobs)
         pods: dict[str, list[dict[str, Any]]] = {}
         if unsettled:
             for pod in self._client.list_all(names.core_path(self._namespace, "pods"), names.OWN_JOBS):
@@ -110,6 +108,9 @@ class KubernetesStatus:
         if run.row is not None:
             facts = self._of_row(facts, kept, run.row)
         found = states.observe(run.id, facts, now=self._now, patience=self._patience)
+        if found.state == State.RUNNING and found.started_at is None and not facts.pods:
+            # Where all pods are ready they are not listed, and the start of the Job is what is known.
+            found = msgspec.structs.replace(found, started_at=facts.started_at)
         is_stopped = facts.is_suspended or (facts.is_over and facts.end_reason == _STOPPED)
         if kept["stopped_at"] is not None and found.state != State.SUCCEEDED and is_stopped:
             return _stopped(run.id, found)
@@ -130,9 +131,18 @@ class KubernetesStatus:
             end = "Complete"
         elif facts.is_over:
             end = "Failed"
-        active = sum(not pod.is_over for pod in pods)
         return msgspec.structs.replace(
-            facts, wanted=nodes, least=nodes, active=active, end=end, end_reason=reason, pods=pods
+            facts,
+            wanted=nodes,
+            least=nodes,
+            active=sum(not pod.is_over for pod in pods),
+            # The counts of the Job are those of all its rows.
+            ready=0,
+            succeeded=0,
+            failed=0,
+            end=end,
+            end_reason=reason,
+            pods=pods,
         )
 
     def _from_note(self, run: RunRef, name: str) -> Observation | None:
@@ -178,11 +188,22 @@ def _stopped(run_id: str, found: Observation) -> Observation:
 
 
 def _is_settled(job: Mapping[str, Any]) -> bool:
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") in _SETTLED and one.get("status") == "True" for one in conditions)
+    return any(_has_condition(job, word) for word in _SETTLED)
 
 
-def _failed_by_itself(job: Mapping[str, Any]) -> bool:
-    """Whether the Job failed: its pods say why, for as long as they exist."""
+def needs_pods(job: Mapping[str, Any], is_wanted: bool) -> bool:
+    """Whether only the pods of the Job say how its run stands. Not where every pod is ready, nor after an end
+    that nobody asks about: the pods of a failed Job say why it failed.
+    """
+    if _is_settled(job):
+        return is_wanted and _has_condition(job, "Failed")
+    spec, status = job["spec"], job.get("status") or {}
+    nodes = str((job["metadata"].get("annotations") or {}).get(names.NODES_NOTE) or "")
+    is_single = str(spec.get("completions")) == nodes  # the rows of an array are told apart by their pods
+    is_steady = status.get("ready") == status.get("active") == spec.get("parallelism")
+    return not (is_single and is_steady and not spec.get("suspend"))
+
+
+def _has_condition(job: Mapping[str, Any], word: str) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Failed" and one.get("status") == "True" for one in conditions)
+    return any(one.get("type") == word and one.get("status") == "True" for one in conditions)
