@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -99,8 +98,10 @@ def test_each_node_has_a_shell(home: K8sHome) -> None:
 
 
 def test_a_node_that_does_not_run_has_no_shell(home: K8sHome, k8s: Kubernetes) -> None:
-    run = home.submit("-n", "16", "true")  # 4 nodes; the cluster has 3
-    until(lambda: sum(bool(pod["spec"].get("nodeName")) for pod in pods.pods_of(k8s, run)) == 3, "its pods")
+    pods.submit(k8s, pods.job("others", "import time; time.sleep(600)", gpus=4))
+    pods.until_running(k8s, "others")
+    run = home.submit("-n", "12", "true")  # 3 nodes; the cluster has 2 free ones
+    until(lambda: sum(bool(pod["spec"].get("nodeName")) for pod in pods.pods_of(k8s, run)) == 2, "its pods")
     waiting = next(pod for pod in pods.pods_of(k8s, run) if not pod["spec"].get("nodeName"))
     index = waiting["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]
     found = enter(home, "--node", index, run, "true")
@@ -164,8 +165,7 @@ def test_the_log_of_a_pod_is_read_by_pieces(home: K8sHome, k8s: Kubernetes) -> N
 
 def test_what_the_agent_said_is_shown_when_the_run_has_no_log(home: K8sHome, k8s: Kubernetes) -> None:
     run = running(home)
-    names = json.loads(home.gofer("q", run, "--json").out)
-    assert names["state"] == "running"
+    until(lambda: home.view(run)["state"] == "running", f"the start of {run}")
     (name,) = PodLogs(connection(home)).native_logs(run)
     assert name.startswith(f"{run}-0-") and name.endswith(".gofer.log")
 

@@ -100,7 +100,7 @@ def test_a_place_without_code_is_named(home: Home) -> None:
     assert home.gofer("list", "--json").out == "[]\n"
     run = finish(home, "--no-code", "sh", "-c", "echo 1 > $GOFER_OUTPUT_DIR/x")["id"]
     outputs = home.gofer("submit", "--code", f"{run}:out", "train.py", status=2).err
-    assert f"`gofer resubmit --same-code {run}` runs its code" in outputs
+    assert f"`--code {run}` takes the code of that run" in outputs
 
 
 def test_what_a_run_writes_beside_its_code_goes_back_to_the_store(home: Home) -> None:

@@ -71,7 +71,8 @@ def test_the_lines_of_the_readme_about_a_cluster(laptop: Home, request: pytest.F
                 laptop.gofer("wait", "last")
             assert words[1:3] != ["list", "nodes"] or "4/4" in done.out
     assert typed == ["target", "login", "doctor", "list", "-n", "why", "extract"]
-    assert any("trained" in path.read_text() for path in (laptop.folder / "results/logs").rglob("rank-0.log"))
+    logs = (laptop.folder.parent / "results/logs").rglob("rank-0.log")
+    assert any("trained" in path.read_text() for path in logs)
 
 
 def test_the_partition_is_asked_on_a_terminal(laptop: Home) -> None:
