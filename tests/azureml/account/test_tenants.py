@@ -146,7 +146,7 @@ def test_without_a_login_in_one_tenant_the_other_tenant_works(tenants: TwoTenant
     until(lambda: tenants.states() == {"ours": "succeeded", "theirs": "queued"}, "ours has ended")
     for words in (("list", "runs"), ("q", theirs)):
         message = tenants.home.gofer(*words).err
-        assert "warning: not signed in to Azure in the profile `customer`" in message
+        assert "`theirs` cannot be asked: not signed in to Azure in the profile `customer`" in message
         assert "hint: `gofer login --profile customer`" in message
     refused = tenants.home.gofer("-c", "theirs", "submit", "--no-code", "true", status=1)
     assert "`gofer login --profile customer`" in refused.err
