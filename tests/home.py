@@ -130,6 +130,7 @@ class Home:
         done = self.gofer(
             "wait", "-Q", "--json", "--timeout", f"{_COMMAND_S - 20:g}s", *references, status=None
         )
+        assert done.out, done.err
         found = json.loads(done.out)
         return found if isinstance(found, list) else [found]
 

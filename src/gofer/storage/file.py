@@ -18,7 +18,6 @@ from types import TracebackType
 
 from gofer.core import private_folder
 from gofer.errors import KeyExists, StoreError
-from gofer.objects.compare_and_swap import compare_and_swap, old_md5
 from gofer.storage.base import ObjectInfo, check_key, check_prefix, no_such_key
 from gofer.text import quote_word
 
@@ -71,6 +70,8 @@ class FileStore:
             self._place(whole, path, key, new=new)
 
     def compare_and_swap(self, key: str, old: bytes | None, new: bytes) -> bool:
+        from gofer.objects.compare_and_swap import compare_and_swap, old_md5  # few commands need it
+
         with self._explained("write", check_key(key)):
             return compare_and_swap(str(self.root), key, old_md5(old), new)
 

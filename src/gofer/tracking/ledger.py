@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gofer.errors import LedgerCorrupt, LedgerError, UnknownName
 from gofer.tracking import changes, references
 from gofer.tracking.connection import connect, explained, transaction
-from gofer.tracking.pattern_limit import limited_search
 from gofer.tracking.query import Query
 from gofer.tracking.rows import (
     ACTIVE,
@@ -327,5 +326,7 @@ def _functions(statement: Statement) -> Iterator[list[tuple[str, int, Callable[.
     if not statement.has_patterns:
         yield [*commands]
         return
+    from gofer.tracking.pattern_limit import limited_search
+
     with limited_search() as search:
         yield [*commands, (PATTERN_FUNCTION, 2, pattern_function(search))]
