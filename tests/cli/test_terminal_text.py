@@ -73,7 +73,10 @@ def test_a_log_on_a_terminal_and_in_a_pipe(home: Home) -> None:
 
 
 def test_a_message_never_continues_the_last_line_of_a_log(home: Home) -> None:
-    bar = "printf 'step 1\\rstep 2'; exit $RANK"
+    # Rank 1 fails only after rank 0 has printed: a failed rank stops the others at once.
+    flag = '"$GOFER_OUTPUT_DIR/printed"'
+    bar = f"printf 'step 1\\rstep 2'; test $RANK = 0 && touch {flag}; until [ -e {flag} ]; do sleep 0.1; done"
+    bar += "; exit $RANK"
     with Terminal(
         home.argv("submit", "-f", "--procs", "2", "sh", "-c", bar), cwd=home.folder, env=home.environ
     ) as terminal:
